@@ -1,0 +1,46 @@
+"""Is this explanation, and is this model, fit for the road?
+
+The names below are the whole front door; each loads its part of the package on first use, so that
+``import roadworthy`` stays light.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_FRONT_DOOR = {
+    "load_data": "roadworthy.data",
+    "load_model": "roadworthy.model",
+    "attribute": "roadworthy.attribution",
+    "evaluate": "roadworthy.evaluation",
+    "load_result": "roadworthy.evaluation",
+    "topk_accuracy": "roadworthy.statistics",
+    "report": "roadworthy.report",
+}
+_STAGES = ("attribution", "data", "errors", "evaluation", "imputation", "model", "removal", "statistics")
+
+__all__ = ["__version__", *_FRONT_DOOR, *_STAGES]  # noqa: PLE0604
+
+if TYPE_CHECKING:
+    from roadworthy import attribution, data, errors, evaluation, imputation, model, removal, statistics
+    from roadworthy.attribution import attribute
+    from roadworthy.data import load_data
+    from roadworthy.evaluation import evaluate, load_result
+    from roadworthy.model import load_model
+    from roadworthy.report import report
+    from roadworthy.statistics import topk_accuracy
+
+
+def __getattr__(name: str) -> Any:
+    if name in _STAGES:
+        return importlib.import_module(f"roadworthy.{name}")
+    if name in _FRONT_DOOR:
+        return getattr(importlib.import_module(_FRONT_DOOR[name]), name)
+    raise AttributeError(f"module 'roadworthy' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
