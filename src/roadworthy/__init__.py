@@ -22,16 +22,24 @@ _FRONT_DOOR = {
 }
 _STAGES = ("attribution", "data", "errors", "evaluation", "imputation", "model", "removal", "statistics")
 
-__all__ = ["__version__", *_FRONT_DOOR, *_STAGES]  # noqa: PLE0604
+__all__ = ["__version__", *_FRONT_DOOR, *_STAGES]
 
 if TYPE_CHECKING:
-    from roadworthy import attribution, data, errors, evaluation, imputation, model, removal, statistics
-    from roadworthy.attribution import attribute
-    from roadworthy.data import load_data
-    from roadworthy.evaluation import evaluate, load_result
-    from roadworthy.model import load_model
-    from roadworthy.report import report
-    from roadworthy.statistics import topk_accuracy
+    from roadworthy import attribution as attribution
+    from roadworthy import data as data
+    from roadworthy import errors as errors
+    from roadworthy import evaluation as evaluation
+    from roadworthy import imputation as imputation
+    from roadworthy import model as model
+    from roadworthy import removal as removal
+    from roadworthy import statistics as statistics
+    from roadworthy.attribution import attribute as attribute
+    from roadworthy.data import load_data as load_data
+    from roadworthy.evaluation import evaluate as evaluate
+    from roadworthy.evaluation import load_result as load_result
+    from roadworthy.model import load_model as load_model
+    from roadworthy.report import report as report
+    from roadworthy.statistics import topk_accuracy as topk_accuracy
 
 
 def __getattr__(name: str) -> Any:

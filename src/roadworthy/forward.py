@@ -141,7 +141,8 @@ def device_of(model: Callable[..., Any], device: str | torch.device | None = Non
         if first is not None:
             if device is not None and torch.device(device).type != first.device.type:
                 raise InputError(
-                    f"device={str(device)!r}, but the model is on {str(first.device)!r}; move it with model.to(...) first"
+                    f"device={str(device)!r}, but the model is on {str(first.device)!r}; "
+                    "move it with model.to(...) first"
                 )
             return first.device
     return torch.device(device or "cpu")
