@@ -1,1 +1,26 @@
-"""."""
+"""The main flow: a strategy degrades images by removal, asks the model, and returns a result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from roadworthy.evaluation.result import Result, Scores, Sheet, load_result
+
+if TYPE_CHECKING:
+    from roadworthy.evaluation.evaluate import evaluate as evaluate
+    from roadworthy.evaluation.strategy import Strategy as Strategy
+
+__all__ = ["Result", "Scores", "Sheet", "Strategy", "evaluate", "load_result", "presets"]
+
+
+def __getattr__(name: str) -> Any:
+    # reading a result must not load torch, which the evaluation itself needs
+    if name == "evaluate":
+        from roadworthy.evaluation.evaluate import evaluate
+
+        return evaluate
+    if name in ("Strategy", "presets"):
+        from roadworthy.evaluation import strategy
+
+        return getattr(strategy, name)
+    raise AttributeError(f"module 'roadworthy.evaluation' has no attribute {name!r}")

@@ -1,0 +1,277 @@
+"""What an evaluation found: scores per sample, the tidy tables made of them, and where they came from.
+
+Reads and writes a folder of plain files (Parquet, JSON, NumPy without pickle) and never needs torch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from roadworthy.errors import DataError, InputError
+from roadworthy.statistics import area, curve_bands, order_agreement, pairwise_table, rank_methods, symmetric_gain
+
+READOUTS = ("top1", "top5", "probability", "logit")
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of every degraded copy, indexed [method, order, fraction, repeat, sample].
+
+    Attributes:
+        top1: uint8, 1 where the label is the model's first answer.
+        top5: uint8, 1 where the label is among the first five.
+        probability: float32, softmax probability of the target class.
+        logit: float32, logit of the target class.
+        labels: int64 (n,).
+        targets: int64 (n,), the class whose probability and logit are recorded.
+        predicted: int64 (n,), the model's answer on the intact image.
+    """
+
+    top1: np.ndarray
+    top5: np.ndarray
+    probability: np.ndarray
+    logit: np.ndarray
+    labels: np.ndarray
+    targets: np.ndarray
+    predicted: np.ndarray
+
+    def __getitem__(self, readout: str) -> np.ndarray:
+        if readout not in READOUTS:
+            raise InputError(f"readout: got {readout!r}, expected one of {', '.join(READOUTS)}")
+        return getattr(self, readout)
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A few samples kept for pictures; indices are [sample, method, order, fraction].
+
+    Attributes:
+        ids: S sample ids.
+        labels: int64 (S,).
+        images: uint8 (S, C, H, W).
+        maps: float32 (S, M, H, W), the attribution per unit after channel reduction.
+        copies: uint8 (S, M, O, P, C, H, W), the degraded copies the model saw.
+        answers: int64 (S, M, O, P), the model's answer for each copy.
+    """
+
+    ids: list[str]
+    labels: np.ndarray
+    images: np.ndarray
+    maps: np.ndarray
+    copies: np.ndarray
+    answers: np.ndarray
+
+
+@dataclass
+class Result:
+    """The outcome of :func:`roadworthy.evaluate`.
+
+    Attributes:
+        methods: names of the methods, in the order given.
+        orders: ``"morf"`` and/or ``"lerf"``.
+        fractions: shares removed, starting with 0.
+        removed: number of units removed at each share.
+        repeats: number of repeats.
+        ids: sample ids.
+        scores: see :class:`Scores`.
+        classes: class names; empty when unknown.
+        method_info: a row per method: share of tied units, number of constant maps, completeness gap, ...
+        settings: the strategy and every option, as used.
+        provenance: n, hash of the ids, seed, device, versions.
+        warnings: what the user should know.
+        sheet: samples for pictures, or None.
+    """
+
+    methods: list[str]
+    orders: list[str]
+    fractions: list[float]
+    removed: list[int]
+    repeats: int
+    ids: list[str]
+    scores: Scores
+    classes: list[str] = field(default_factory=list)
+    method_info: pd.DataFrame = field(default_factory=pd.DataFrame)
+    settings: dict[str, Any] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    sheet: Sheet | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of samples."""
+        return len(self.ids)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row per method x order x fraction x repeat: removed units, n, and the mean of each readout."""
+        index = pd.MultiIndex.from_product(
+            [self.methods, self.orders, self.fractions, range(self.repeats)],
+            names=["method", "order", "fraction", "repeat"],
+        )
+        frame = index.to_frame(index=False)
+        frame["removed"] = np.tile(np.repeat(self.removed, self.repeats), len(self.methods) * len(self.orders))
+        frame["imputer"] = self.settings.get("imputer", "")
+        frame["n"] = self.n
+        for readout in READOUTS:
+            frame[readout] = self.scores[readout].mean(axis=-1, dtype=np.float64).ravel()
+        return frame
+
+    @property
+    def per_sample(self) -> pd.DataFrame:
+        """A row per method x order x fraction x repeat x sample, with the sample's id, label and target."""
+        return pd.concat([self._per_sample_of(m) for m in range(len(self.methods))], ignore_index=True)
+
+    @property
+    def intact_accuracy(self) -> float:
+        """Top-1 accuracy with nothing removed."""
+        return float(self.scores.top1[0, 0, 0, 0].mean())
+
+    def curves(self, readout: str = "top1", *, level: float = 0.95, draws: int = 2000) -> pd.DataFrame:
+        """Mean curve of each method and order with a pointwise bootstrap band over samples.
+
+        Args:
+            readout: ``"top1"``, ``"top5"``, ``"probability"`` or ``"logit"``.
+            level: coverage of the band.
+            draws: bootstrap draws.
+
+        Returns:
+            Columns method, order, fraction, value, low, high.
+        """
+        values = self._mean_over_repeats(readout)
+        shape = values.shape
+        flat = values.reshape(-1, shape[2], shape[3])
+        low, high = curve_bands(flat, level=level, draws=draws, seed=self._seed)
+        index = pd.MultiIndex.from_product([self.methods, self.orders, self.fractions], names=["method", "order", "fraction"])
+        frame = index.to_frame(index=False)
+        frame["value"], frame["low"], frame["high"] = values.mean(axis=-1).ravel(), low.ravel(), high.ravel()
+        return frame
+
+    def ranking(self, readout: str = "top1", *, level: float = 0.95, draws: int = 10000) -> pd.DataFrame:
+        """Rank the methods.
+
+        With both orders the score is the symmetric gain, the area between the LeRF and the MoRF curve (same
+        share removed in both, per unit of share): a random map has 0, more is better. With one order it is the
+        area under that curve: lower is better for MoRF, higher for LeRF.
+
+        Args:
+            readout: what the curves are made of.
+            level: coverage of the intervals (paired bootstrap over samples).
+            draws: bootstrap draws.
+
+        Returns:
+            Columns method, score, low, high, rank, group and the area of each order; methods that share a
+            letter in ``group`` cannot be told apart (pairwise bootstrap, Holm). ``attrs`` states score,
+            direction, level, readout and n.
+        """
+        scores, name, higher = self.method_scores(readout)
+        frame = rank_methods(scores, self.methods, higher_is_better=higher, level=level, draws=draws, seed=self._seed)
+        values = self._mean_over_repeats(readout).mean(axis=-1)
+        for o, order in enumerate(self.orders):
+            areas = dict(zip(self.methods, area(self.fractions, values[:, o]), strict=True))
+            frame[f"{order}_area"] = frame["method"].map(areas)
+        if self.repeats > 1:
+            frame["repeat_sd"] = frame["method"].map(self._repeat_sd(readout))
+        frame.attrs |= {"score": name, "readout": readout}
+        return frame
+
+    def pairwise(self, readout: str = "top1", *, level: float = 0.95, draws: int = 10000) -> pd.DataFrame:
+        """Difference of every pair of methods, with interval and Holm-corrected p-value."""
+        scores, _, higher = self.method_scores(readout)
+        return pairwise_table(scores, self.methods, higher_is_better=higher, level=level, draws=draws, seed=self._seed)
+
+    def agreement(self, readout: str = "top1") -> dict[str, Any]:
+        """How far MoRF and LeRF rank the methods alike: Spearman and Kendall, NaN where undefined.
+
+        Raises:
+            InputError: only one order was run.
+        """
+        if set(self.orders) != {"morf", "lerf"}:
+            raise InputError(f"agreement: needs both orders, this result has {', '.join(self.orders)} only")
+        values = self._mean_over_repeats(readout).mean(axis=-1)
+        return order_agreement(self.fractions, values[:, self.orders.index("morf")], values[:, self.orders.index("lerf")])
+
+    def method_scores(self, readout: str = "top1") -> tuple[np.ndarray, str, bool]:
+        """Return the score of each method for each sample (M, n), its name, and whether higher is better."""
+        values = self._mean_over_repeats(readout)
+        curves = np.moveaxis(values, 2, -1)
+        if set(self.orders) == {"morf", "lerf"}:
+            morf, lerf = curves[:, self.orders.index("morf")], curves[:, self.orders.index("lerf")]
+            return symmetric_gain(self.fractions, morf, lerf), "symmetric gain", True
+        order = self.orders[0]
+        return area(self.fractions, curves[:, 0]), f"area under the {order.upper()} curve", order == "lerf"
+
+    def save(self, path: str | Path) -> Path:
+        """Write the result to a folder: results.parquet, per_sample.parquet, ranking.csv, result.json, sheet.npz.
+
+        Args:
+            path: the folder; made when missing. Files of an earlier result there are replaced one by one, each
+                in a single step.
+
+        Returns:
+            The folder.
+
+        Raises:
+            InputError: the path is a file.
+        """
+        from roadworthy.evaluation.result_files import write_result
+
+        return write_result(self, path)
+
+    def _mean_over_repeats(self, readout: str) -> np.ndarray:
+        return self.scores[readout].mean(axis=3, dtype=np.float64)
+
+    def _repeat_sd(self, readout: str) -> dict[str, float]:
+        per_repeat = self.scores[readout].mean(axis=-1, dtype=np.float64)
+        areas = area(self.fractions, np.moveaxis(per_repeat, 2, -1))
+        if set(self.orders) == {"morf", "lerf"}:
+            score = areas[:, self.orders.index("lerf")] - areas[:, self.orders.index("morf")]
+        else:
+            score = areas[:, 0]
+        return dict(zip(self.methods, score.std(axis=-1, ddof=1), strict=True))
+
+    @property
+    def _seed(self) -> int:
+        return int(self.provenance.get("seed", 0))
+
+    def _per_sample_of(self, m: int) -> pd.DataFrame:
+        shape = (len(self.orders), len(self.fractions), self.repeats, self.n)
+        o, p, r, i = (axis.ravel() for axis in np.indices(shape, dtype=np.int32))
+        frame = pd.DataFrame(
+            {
+                "method": pd.Categorical.from_codes(np.full(o.shape, m), self.methods),
+                "order": pd.Categorical.from_codes(o, self.orders),
+                "fraction": np.asarray(self.fractions)[p],
+                "repeat": r,
+                "id": pd.Categorical.from_codes(i, self.ids),
+                "label": self.scores.labels[i],
+                "target": self.scores.targets[i],
+            }
+        )
+        for readout in READOUTS:
+            frame[readout] = self.scores[readout][m].ravel()
+        return frame
+
+
+def load_result(path: str | Path) -> Result:
+    """Read a result that :meth:`Result.save` wrote.
+
+    Args:
+        path: the folder.
+
+    Returns:
+        The result, equal to the one that was saved.
+
+    Raises:
+        DataError: no result lies there, or one of its files cannot be read; the message names the file.
+    """
+    from roadworthy.evaluation.result_files import read_result
+
+    return read_result(path)
