@@ -5,8 +5,6 @@ Reads and writes a folder of plain files (Parquet, JSON, NumPy without pickle) a
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from roadworthy.errors import DataError, InputError
+from roadworthy.errors import InputError
 from roadworthy.statistics import area, curve_bands, order_agreement, pairwise_table, rank_methods, symmetric_gain
 
 READOUTS = ("top1", "top5", "probability", "logit")
@@ -149,7 +147,8 @@ class Result:
         shape = values.shape
         flat = values.reshape(-1, shape[2], shape[3])
         low, high = curve_bands(flat, level=level, draws=draws, seed=self._seed)
-        index = pd.MultiIndex.from_product([self.methods, self.orders, self.fractions], names=["method", "order", "fraction"])
+        axes = {"method": self.methods, "order": self.orders, "fraction": self.fractions}
+        index = pd.MultiIndex.from_product(axes.values(), names=list(axes))
         frame = index.to_frame(index=False)
         frame["value"], frame["low"], frame["high"] = values.mean(axis=-1).ravel(), low.ravel(), high.ravel()
         return frame
@@ -185,7 +184,8 @@ class Result:
     def pairwise(self, readout: str = "top1", *, level: float = 0.95, draws: int = 10000) -> pd.DataFrame:
         """Difference of every pair of methods, with interval and Holm-corrected p-value."""
         scores, _, higher = self.method_scores(readout)
-        return pairwise_table(scores, self.methods, higher_is_better=higher, level=level, draws=draws, seed=self._seed)
+        options = {"level": level, "draws": draws, "seed": self._seed}
+        return pairwise_table(scores, self.methods, higher_is_better=higher, **options)
 
     def agreement(self, readout: str = "top1") -> dict[str, Any]:
         """How far MoRF and LeRF rank the methods alike: Spearman and Kendall, NaN where undefined.
@@ -196,7 +196,8 @@ class Result:
         if set(self.orders) != {"morf", "lerf"}:
             raise InputError(f"agreement: needs both orders, this result has {', '.join(self.orders)} only")
         values = self._mean_over_repeats(readout).mean(axis=-1)
-        return order_agreement(self.fractions, values[:, self.orders.index("morf")], values[:, self.orders.index("lerf")])
+        morf, lerf = (values[:, self.orders.index(order)] for order in ("morf", "lerf"))
+        return order_agreement(self.fractions, morf, lerf)
 
     def method_scores(self, readout: str = "top1") -> tuple[np.ndarray, str, bool]:
         """Return the score of each method for each sample (M, n), its name, and whether higher is better."""

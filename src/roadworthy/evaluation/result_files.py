@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,12 +26,14 @@ def write_result(result: Result, path: str | Path) -> Path:
     in_one_step(folder / "results.parquet", lambda file: result.table.to_parquet(file, index=False))
     in_one_step(folder / "per_sample.parquet", lambda file: _write_per_sample(result, file))
     in_one_step(folder / "ranking.csv", lambda file: result.ranking().to_csv(file, index=False))
-    if result.sheet is not None:
-        arrays = {name: getattr(result.sheet, name) for name in _SHEET_ARRAYS}
-        in_one_step(folder / "sheet.npz", lambda file: np.savez_compressed(file, ids=np.array(result.sheet.ids), **arrays))  # type: ignore[union-attr]
+    sheet = result.sheet
+    if sheet is not None:
+        arrays = {"ids": np.array(sheet.ids), **{name: getattr(sheet, name) for name in _SHEET_ARRAYS}}
+        in_one_step(folder / "sheet.npz", lambda file: np.savez_compressed(file, **arrays))
     else:
         (folder / "sheet.npz").unlink(missing_ok=True)
-    in_one_step(folder / "result.json", lambda file: file.write_text(json.dumps(_head(result), indent=1), encoding="utf8"))
+    text = json.dumps(_head(result), indent=1)
+    in_one_step(folder / "result.json", lambda file: file.write_text(text, encoding="utf8"))
     return folder
 
 
@@ -43,7 +45,7 @@ def read_result(path: str | Path) -> Result:
         raise DataError(f"{folder}: no result lies here (result.json is missing); give the folder a run wrote")
     head = _guarded(head_file, lambda file: json.loads(file.read_text(encoding="utf8")))
     if head.get("format") != FORMAT:
-        raise DataError(f"{head_file}: format {head.get('format')!r}, this version reads {FORMAT}; run the evaluation again")
+        raise DataError(f"{head_file}: format {head.get('format')!r}, expected {FORMAT}; run the evaluation again")
     scores = _guarded(folder / "per_sample.parquet", lambda file: _read_scores(file, head))
     sheet_file = folder / "sheet.npz"
     sheet = _guarded(sheet_file, _read_sheet) if sheet_file.exists() else None
