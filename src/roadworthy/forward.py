@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from roadworthy.errors import InputError, ModelError
@@ -18,11 +20,11 @@ def as_stats(
     """Turn ``(mean, std)`` into two tensors that broadcast over (N, C, ...).
 
     Raises:
-        InputError: wrong length, or a standard deviation that is not positive.
+        InputError: wrong length, a mean that is not finite, or a standard deviation that is not positive.
     """
     try:
-        mean, std = (torch.as_tensor(part, dtype=torch.float32, device=device).flatten() for part in normalize)
-    except (TypeError, ValueError) as error:
+        mean, std = (torch.as_tensor(part, dtype=torch.float32, device="cpu").flatten() for part in normalize)
+    except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(
             f"normalize: got {normalize!r}, expected a pair (mean per channel, std per channel)"
         ) from error
@@ -32,9 +34,11 @@ def as_stats(
                 f"normalize: {name} has {part.numel()} values, the images have {channels} channels; "
                 "give one value per channel"
             )
-    if not bool((std > 0).all()):
+    if not bool(mean.isfinite().all()):
+        raise InputError(f"normalize: mean is {mean.tolist()}, expected finite values")
+    if not bool(((std > 0) & std.isfinite()).all()):
         raise InputError(f"normalize: std is {std.tolist()}, expected positive values")
-    return mean, std
+    return mean.to(device), std.to(device)
 
 
 def _over_channels(values: torch.Tensor, images: torch.Tensor) -> torch.Tensor:
@@ -45,7 +49,7 @@ def extract_logits(returned: Any, output: Output = None) -> torch.Tensor:
     """Find the class scores in what a model returned.
 
     Args:
-        returned: a tensor, a mapping or an object with ``logits``, or a tuple.
+        returned: a tensor or array, a mapping or an object with ``logits``, or a tuple.
         output: how to pick: a position, a key or attribute, or a callable. None takes a bare tensor or
             ``logits``.
 
@@ -59,18 +63,14 @@ def extract_logits(returned: Any, output: Output = None) -> torch.Tensor:
         >>> extract_logits({"logits": torch.zeros(2, 3)}).shape
         torch.Size([2, 3])
     """
-    if output is not None:
-        picked = _pick(returned, output)
-    elif isinstance(returned, torch.Tensor):
-        picked = returned
-    elif isinstance(returned, Mapping) and "logits" in returned:
-        picked = returned["logits"]
-    else:
-        picked = getattr(returned, "logits", None)
+    picked = _logits_in(returned) if output is None else _pick(returned, output)
+    if isinstance(picked, np.ndarray):
+        picked = torch.from_numpy(np.ascontiguousarray(picked))
     if not isinstance(picked, torch.Tensor):
+        which = "" if output is None else f", of which output={output!r} picks {_describe(picked)}"
         raise ModelError(
-            f"The model returned {_describe(returned)}; expected a tensor (N, classes), or a mapping or object with "
-            "'logits'. Pass output= a position, a key or a callable that picks the class scores."
+            f"The model returned {_describe(returned)}{which}; expected a tensor (N, classes), or a mapping or "
+            "object with 'logits'. Pass output= a position, a key or a callable that picks the class scores."
         )
     if picked.ndim != 2 or picked.shape[1] < 2:
         raise ModelError(
@@ -80,22 +80,30 @@ def extract_logits(returned: Any, output: Output = None) -> torch.Tensor:
     return picked
 
 
+def _logits_in(returned: Any) -> Any:
+    if isinstance(returned, (torch.Tensor, np.ndarray)):
+        return returned
+    if isinstance(returned, Mapping) and "logits" in returned:
+        return returned["logits"]
+    return getattr(returned, "logits", None)
+
+
 def _pick(returned: Any, output: Output) -> Any:
-    if callable(output):
-        return output(returned)
     try:
+        if callable(output):
+            return output(returned)
         if isinstance(output, str) and not isinstance(returned, Mapping):
             return getattr(returned, output)
         return returned[output]
     except (LookupError, AttributeError, TypeError) as error:
         raise ModelError(
-            f"output={output!r} finds nothing in what the model returned: {_describe(returned)}"
+            f"output={output!r} finds nothing in what the model returned: {_describe(returned)} ({error})"
         ) from error
 
 
 def _describe(returned: Any) -> str:
-    if isinstance(returned, torch.Tensor):
-        return f"a tensor {tuple(returned.shape)}"
+    if isinstance(returned, (torch.Tensor, np.ndarray)):
+        return f"{'a tensor' if isinstance(returned, torch.Tensor) else 'an array'} {tuple(returned.shape)}"
     if isinstance(returned, Mapping):
         return f"a {type(returned).__name__} with keys {sorted(map(str, returned))}"
     if isinstance(returned, (tuple, list)):
@@ -103,49 +111,96 @@ def _describe(returned: Any) -> str:
     return f"an object of type {type(returned).__name__}"
 
 
+def module_of(model: Callable[..., Any]) -> torch.nn.Module | None:
+    """Return the module behind a model: itself, or that of a bound method or partial; None for other callables.
+
+    Example:
+        >>> net = torch.nn.Linear(2, 2)
+        >>> module_of(net.forward) is net
+        True
+    """
+    while isinstance(model, functools.partial):
+        model = model.func
+    owner = getattr(model, "__self__", model)
+    return owner if isinstance(owner, torch.nn.Module) else None
+
+
 @contextlib.contextmanager
 def untouched(model: Callable[..., Any]) -> Iterator[None]:
     """Put a module in evaluation mode and leave it exactly as it was, also after an error.
 
-    Restores the train flag of every submodule, buffers, ``.grad`` and ``requires_grad`` of every parameter.
+    Restores the train flag of every submodule, buffers, and ``.grad`` and ``requires_grad`` of every parameter.
     """
-    if not isinstance(model, torch.nn.Module):
+    module = module_of(model)
+    if module is None:
         yield
         return
-    flags = [(module, module.training) for module in model.modules()]
-    parameters = [(p, p.grad, None if p.grad is None else p.grad.clone()) for p in model.parameters()]
-    buffers = [(b, b.detach().clone()) for b in model.buffers()]
+    flags = [(part, part.training) for part in module.modules()]
+    parameters = [
+        (p, p.requires_grad, p.grad, None if p.grad is None else p.grad.clone()) for p in module.parameters()
+    ]
+    buffers = [
+        (part, name, buffer, None if buffer is None else buffer.detach().clone())
+        for part, _ in flags
+        for name, buffer in part._buffers.items()
+    ]
     try:
-        for module, _ in flags:
-            module.training = False
+        for part, _ in flags:
+            part.training = False
         yield
     finally:
-        for module, training in flags:
-            module.training = training
+        for part, training in flags:
+            part.training = training
         with torch.no_grad():
-            for parameter, grad, value in parameters:
+            for parameter, required, grad, value in parameters:
                 if grad is not None and value is not None:
                     grad.copy_(value)
                 parameter.grad = grad
-            for buffer, kept in buffers:
-                if not torch.equal(buffer, kept):
+                if parameter.requires_grad != required:
+                    parameter.requires_grad_(required)
+            for part, name, buffer, kept in buffers:
+                # a forward pass may write into a buffer or put another tensor in its place
+                if buffer is not None and kept is not None and not _same_values(buffer, kept):
                     buffer.copy_(kept)
+                part._buffers[name] = buffer
+
+
+def _same_values(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.device.type == "meta" or torch.equal(one, other)
+
+
+def _first_tensor(module: torch.nn.Module, floating: bool = False) -> torch.Tensor | None:
+    for group in (module.parameters(), module.buffers()):
+        for tensor in group:
+            if tensor.is_floating_point() or not floating:
+                return tensor
+    return None
 
 
 def device_of(model: Callable[..., Any], device: str | torch.device | None = None) -> torch.device:
-    """Return the device to run on: the model's own, or ``device`` for a callable without parameters."""
-    if isinstance(model, torch.nn.Module):
-        first = next(iter(model.parameters()), None)
-        if first is None:
-            first = next(iter(model.buffers()), None)
-        if first is not None:
-            if device is not None and torch.device(device).type != first.device.type:
-                raise InputError(
-                    f"device={str(device)!r}, but the model is on {str(first.device)!r}; "
-                    "move it with model.to(...) first"
-                )
-            return first.device
-    return torch.device(device or "cpu")
+    """Return the device to run on: the model's own, or ``device`` for a callable without parameters.
+
+    Raises:
+        InputError: ``device`` is not a device, or not the one where the model is.
+    """
+    try:
+        wanted = None if device is None else torch.device(device)
+    except RuntimeError as error:
+        raise InputError(f"device: got {device!r}, expected a device such as 'cpu' or 'cuda:0'") from error
+    module = module_of(model)
+    first = None if module is None else _first_tensor(module)
+    if first is None:
+        return wanted or torch.device("cpu")
+    own = first.device
+    if wanted is not None and (wanted.type != own.type or _different(wanted.index, own.index)):
+        raise InputError(
+            f"device={str(device)!r}, but the model is on {str(own)!r}; move it with model.to(...) first"
+        )
+    return own
+
+
+def _different(wanted: int | None, own: int | None) -> bool:
+    return wanted is not None and own is not None and wanted != own
 
 
 class Classifier:
@@ -180,28 +235,56 @@ class Classifier:
         self.normalize = normalize
         self.output = output
         self.layout = layout
-        self.device = device_of(model, device)
         self.max_batch = max_batch
-        self.dtype = _floating_dtype(model)
+        self._asked = device
+        device_of(model, device)  # a device that does not fit is refused here, not at the first batch
+
+    @property
+    def device(self) -> torch.device:
+        """The device that batches go to: wherever the model is now."""
+        return device_of(self.model, self._asked)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The floating dtype that the model computes in."""
+        module = module_of(self.model)
+        first = None if module is None else _first_tensor(module, floating=True)
+        return torch.float32 if first is None else first.dtype
 
     def prepare(self, images: torch.Tensor) -> torch.Tensor:
         """Normalise a batch and bring it to the model's device, dtype and layout; differentiable."""
-        images = images.to(self.device)
+        device = self.device
+        images = images.to(device)
         if images.is_floating_point():
             if self.normalize is not None:
-                mean, std = as_stats(self.normalize, images.shape[1], self.device)
+                mean, std = as_stats(self.normalize, images.shape[1], device)
                 images = (images - _over_channels(mean, images)) / _over_channels(std, images)
             images = images.to(self.dtype)
         if self.layout == "NHWC" and images.ndim > 2:
-            images = images.movedim(1, -1)
+            images = images.movedim(1, -1).contiguous()
         return images
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Return logits (N, K) of one batch, on the model's device; differentiable."""
-        logits = extract_logits(self.model(self.prepare(images)), self.output)
+        prepared = self.prepare(images)
+        logits = extract_logits(self._call(prepared), self.output)
         if logits.shape[0] != images.shape[0]:
             raise ModelError(f"The model returned {logits.shape[0]} rows of scores for {images.shape[0]} images")
         return logits
+
+    def _call(self, prepared: torch.Tensor) -> Any:
+        try:
+            return self.model(prepared)
+        except torch.OutOfMemoryError as error:
+            raise ModelError(
+                f"The model ran out of memory on a batch {tuple(prepared.shape)}; pass a smaller max_batch "
+                f"(it is {self.max_batch})"
+            ) from error
+        except RuntimeError as error:
+            raise ModelError(
+                f"The model failed on a batch {tuple(prepared.shape)} ({self.layout}, {prepared.dtype}, "
+                f"{prepared.device}): {error}"
+            ) from error
 
     def logits(self, images: torch.Tensor) -> torch.Tensor:
         """Return logits float32 (N, K) on the CPU, without gradients, at most ``max_batch`` images at a time."""
@@ -212,14 +295,6 @@ class Classifier:
         if not parts:
             raise InputError("logits: no images were given")
         return torch.cat(parts)
-
-
-def _floating_dtype(model: Callable[..., Any]) -> torch.dtype:
-    if isinstance(model, torch.nn.Module):
-        for parameter in model.parameters():
-            if parameter.is_floating_point():
-                return parameter.dtype
-    return torch.float32
 
 
 def target_classes(
@@ -240,6 +315,10 @@ def target_classes(
 
     Raises:
         InputError: an unknown word, no labels where they are needed, or a wrong number of classes.
+
+    Example:
+        >>> target_classes([2, 0], predicted=torch.tensor([1, 1]), labels=None)
+        tensor([2, 0])
     """
     if isinstance(target, str):
         if target == "predicted":
@@ -248,8 +327,14 @@ def target_classes(
             raise InputError(f"target: got {target!r}, expected 'predicted', 'label', or one class per sample")
         if labels is None:
             raise InputError("target='label' needs labels")
-        return labels
-    given = torch.as_tensor(target).to(torch.int64).flatten()
-    if len(given) != len(predicted):
-        raise InputError(f"target: {len(given)} classes for {len(predicted)} samples; give one class per sample")
-    return given
+        target = labels
+    try:
+        given = torch.as_tensor(target).flatten()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"target: got {target!r}, expected 'predicted', 'label', or one class per sample") from error
+    classes = given.to(predicted.device, torch.int64)
+    if not torch.equal(classes.to(given.dtype), given.to(predicted.device)) or bool((classes < 0).any()):
+        raise InputError("target: classes must be whole numbers from 0 up")
+    if len(classes) != len(predicted):
+        raise InputError(f"target: {len(classes)} classes for {len(predicted)} samples; give one class per sample")
+    return classes
