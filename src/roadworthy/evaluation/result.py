@@ -13,7 +13,15 @@ import numpy as np
 import pandas as pd
 
 from roadworthy.errors import InputError
-from roadworthy.statistics import area, curve_bands, order_agreement, pairwise_table, rank_methods, symmetric_gain
+from roadworthy.statistics import (
+    RankAgreement,
+    area,
+    curve_bands,
+    pairwise_table,
+    rank_agreement,
+    rank_methods,
+    symmetric_gain,
+)
 
 READOUTS = ("top1", "top5", "probability", "logit")
 FORMAT = 1
@@ -108,6 +116,11 @@ class Result:
         return len(self.ids)
 
     @property
+    def readout(self) -> str:
+        """The readout that headlines this result: the strategy's own."""
+        return str(self.settings.get("readout", "top1"))
+
+    @property
     def table(self) -> pd.DataFrame:
         """A row per method x order x fraction x repeat: removed units, n, and the mean of each readout."""
         index = pd.MultiIndex.from_product(
@@ -132,11 +145,11 @@ class Result:
         """Top-1 accuracy with nothing removed."""
         return float(self.scores.top1[0, 0, 0, 0].mean())
 
-    def curves(self, readout: str = "top1", *, level: float = 0.95, draws: int = 2000) -> pd.DataFrame:
+    def curves(self, readout: str | None = None, *, level: float = 0.95, draws: int = 2000) -> pd.DataFrame:
         """Mean curve of each method and order with a pointwise bootstrap band over samples.
 
         Args:
-            readout: ``"top1"``, ``"top5"``, ``"probability"`` or ``"logit"``.
+            readout: ``"top1"``, ``"top5"``, ``"probability"`` or ``"logit"``; the strategy's own by default.
             level: coverage of the band.
             draws: bootstrap draws.
 
@@ -153,7 +166,7 @@ class Result:
         frame["value"], frame["low"], frame["high"] = values.mean(axis=-1).ravel(), low.ravel(), high.ravel()
         return frame
 
-    def ranking(self, readout: str = "top1", *, level: float = 0.95, draws: int = 10000) -> pd.DataFrame:
+    def ranking(self, readout: str | None = None, *, level: float = 0.95, draws: int = 10000) -> pd.DataFrame:
         """Rank the methods.
 
         With both orders the score is the symmetric gain, the area between the LeRF and the MoRF curve (same
@@ -161,7 +174,7 @@ class Result:
         area under that curve: lower is better for MoRF, higher for LeRF.
 
         Args:
-            readout: what the curves are made of.
+            readout: what the curves are made of; the strategy's own by default.
             level: coverage of the intervals (paired bootstrap over samples).
             draws: bootstrap draws.
 
@@ -178,16 +191,14 @@ class Result:
             frame[f"{order}_area"] = frame["method"].map(areas)
         if self.repeats > 1:
             frame["repeat_sd"] = frame["method"].map(self._repeat_sd(readout))
-        frame.attrs |= {"score": name, "readout": readout}
+        frame.attrs |= {"score": name, "readout": readout or self.readout}
         return frame
 
-    def pairwise(self, readout: str = "top1", *, level: float = 0.95, draws: int = 10000) -> pd.DataFrame:
+    def pairwise(self, readout: str | None = None, *, level: float = 0.95, draws: int = 10000) -> pd.DataFrame:
         """Difference of every pair of methods, with interval and Holm-corrected p-value."""
-        scores, _, higher = self.method_scores(readout)
-        options = {"level": level, "draws": draws, "seed": self._seed}
-        return pairwise_table(scores, self.methods, higher_is_better=higher, **options)
+        return pairwise_table(self.ranking(readout, level=level, draws=draws))
 
-    def agreement(self, readout: str = "top1") -> dict[str, Any]:
+    def agreement(self, readout: str | None = None) -> RankAgreement:
         """How far MoRF and LeRF rank the methods alike: Spearman and Kendall, NaN where undefined.
 
         Raises:
@@ -197,9 +208,9 @@ class Result:
             raise InputError(f"agreement: needs both orders, this result has {', '.join(self.orders)} only")
         values = self._mean_over_repeats(readout).mean(axis=-1)
         morf, lerf = (values[:, self.orders.index(order)] for order in ("morf", "lerf"))
-        return order_agreement(self.fractions, morf, lerf)
+        return rank_agreement(self.fractions, morf, lerf)
 
-    def method_scores(self, readout: str = "top1") -> tuple[np.ndarray, str, bool]:
+    def method_scores(self, readout: str | None = None) -> tuple[np.ndarray, str, bool]:
         """Return the score of each method for each sample (M, n), its name, and whether higher is better."""
         values = self._mean_over_repeats(readout)
         curves = np.moveaxis(values, 2, -1)
@@ -226,11 +237,11 @@ class Result:
 
         return write_result(self, path)
 
-    def _mean_over_repeats(self, readout: str) -> np.ndarray:
-        return self.scores[readout].mean(axis=3, dtype=np.float64)
+    def _mean_over_repeats(self, readout: str | None) -> np.ndarray:
+        return self.scores[readout or self.readout].mean(axis=3, dtype=np.float64)
 
-    def _repeat_sd(self, readout: str) -> dict[str, float]:
-        per_repeat = self.scores[readout].mean(axis=-1, dtype=np.float64)
+    def _repeat_sd(self, readout: str | None) -> dict[str, float]:
+        per_repeat = self.scores[readout or self.readout].mean(axis=-1, dtype=np.float64)
         areas = area(self.fractions, np.moveaxis(per_repeat, 2, -1))
         if set(self.orders) == {"morf", "lerf"}:
             score = areas[:, self.orders.index("lerf")] - areas[:, self.orders.index("morf")]
