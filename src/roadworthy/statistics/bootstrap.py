@@ -1,0 +1,238 @@
+"""Paired bootstrap over samples: intervals for means and differences, and p-values for the differences.
+
+*Intervals* are expanded percentile intervals (Hesterberg, The American Statistician 2015): quantiles of the resampled
+means, at a level widened by ``sqrt(n / (n - 1))`` and by Student's t, which plain percentiles lack.
+
+*p-values*: the larger of two. One belongs to the interval of the difference (it is at most ``1 - level`` only if that
+interval leaves out 0). The other is the paired sign-flip test, exact when the two methods are exchangeable. Each errs
+where the other holds: over all 45 pairs of ten methods without any difference, corrected by Holm, nominal 5 %, the
+first alone errs somewhere in 6.3 % of panels of 50 samples where nine in ten do not differ (the plain percentile in
+11 %), the second alone in 16 % where differences are rare and one-sided. The larger stays under 5 % in every
+panel tried, with 50, 200 and 1,000 samples; ``tests/statistics/test_calibration.py`` repeats the measurement.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roadworthy.rng import numpy_generator, resolve_seed
+from roadworthy.statistics._checks import check_draws, check_level, finite
+
+if TYPE_CHECKING:
+    from roadworthy.types import Seed
+
+_CELLS = 1 << 20  # weights held at a time: draws are worked in chunks, so memory does not grow with draws x samples
+
+
+@dataclass(frozen=True)
+class PairedBootstrap:
+    """What :func:`paired_bootstrap` finds for M methods.
+
+    Attributes:
+        mean: mean score (M,).
+        low: lower end of the interval of each mean (M,).
+        high: upper end (M,).
+        difference: mean of the row's method minus mean of the column's (M, M).
+        difference_low: lower end of the interval of each difference (M, M).
+        difference_high: upper end (M, M).
+        p: two-sided p-value of each difference (M, M), in (0, 1]; 1 on the diagonal.
+        level: confidence level of each interval on its own.
+        draws: number of resamples.
+        n: number of samples.
+        seed: the seed used.
+    """
+
+    mean: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    difference: np.ndarray
+    difference_low: np.ndarray
+    difference_high: np.ndarray
+    p: np.ndarray
+    level: float
+    draws: int
+    n: int
+    seed: int
+
+
+def paired_bootstrap(scores: Any, *, draws: int = 10_000, level: float = 0.95, seed: Seed = 0) -> PairedBootstrap:
+    """Resample the samples, the same for all methods, and compare the methods' mean scores.
+
+    Neither the order of the samples nor that of the methods changes any number. Two equal rows differ by exactly 0,
+    with an interval of no width and p = 1. With one sample intervals are NaN and nothing is told apart. A score that
+    is the same for every sample has an interval of no width: n samples cannot show what they do not vary in.
+
+    Args:
+        scores: (M, N) finite score of each method on each sample.
+        draws: resamples, and sign flips; p-values go down to ``2 / (draws + 1)``.
+        level: confidence level of each interval on its own, in (0, 1).
+        seed: seed or generator.
+
+    Returns:
+        Means, differences, intervals and p-values (not corrected for their number: see :func:`holm`).
+
+    Raises:
+        InputError: not (M, N), or NaN or infinite scores, naming their rows and samples.
+
+    Example:
+        >>> scores = [[1, 1, 1, 1, 0, 1, 1, 1], [0, 0, 1, 0, 0, 0, 0, 0], [0, 0, 1, 0, 0, 0, 0, 0]]
+        >>> found = paired_bootstrap(scores, draws=2000)
+        >>> found.mean.tolist(), found.difference[0].tolist()
+        ([0.875, 0.125, 0.125], [0.0, 0.75, 0.75])
+        >>> bool(found.difference_low[0, 1] > 0), bool(found.p[0, 1] < 0.05), float(found.p[1, 2])
+        (True, True, 1.0)
+    """
+    check_draws(draws), check_level(level)
+    values = finite(scores, "scores", 2, ("method", "sample"))
+    number = resolve_seed(seed)
+    rows, back = _canonical(values)
+    mean = np.array([math.fsum(row) for row in rows]) / rows.shape[1]  # fsum: equal whatever the order
+    moved = mean + _resampled(rows - mean[:, None], draws, number)
+    flips = _flipped(rows - rows.mean(axis=0), draws, number)
+    low, high = _interval(moved, level, rows.shape[1])
+    difference, difference_low, difference_high, p = (
+        table[np.ix_(back, back)] for table in _pairs(rows, mean, moved, flips, level)
+    )
+    return PairedBootstrap(
+        mean=mean[back],
+        low=low[back],
+        high=high[back],
+        difference=difference,
+        difference_low=difference_low,
+        difference_high=difference_high,
+        p=p,
+        level=level,
+        draws=draws,
+        n=rows.shape[1],
+        seed=number,
+    )
+
+
+def curve_bands(
+    curves: Any, *, draws: int = 10_000, level: float = 0.95, seed: Seed = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Bootstrap band around each curve, point by point (not simultaneous), from the same resamples for all curves.
+
+    Args:
+        curves: (M, P, N) finite score of each method at each share on each sample.
+        draws: resamples.
+        level: confidence level at each point, in (0, 1).
+        seed: seed or generator.
+
+    Returns:
+        ``(low, high)``, each float64 (M, P): expanded percentile intervals of the means; NaN for one sample.
+
+    Raises:
+        InputError: not (M, P, N), or NaN or infinite scores, naming where.
+
+    Example:
+        >>> low, high = curve_bands([[[1.0, 0.0, 1.0, 1.0], [0.0, 0.0, 0.0, 0.0]]], draws=500)
+        >>> bool(low[0, 0] < 0.75 < high[0, 0]), float(low[0, 1]), float(high[0, 1])
+        (True, 0.0, 0.0)
+    """
+    check_draws(draws), check_level(level)
+    values = finite(curves, "curves", 3, ("method", "share", "sample"))
+    methods, points, n = values.shape
+    rows, back = _canonical(values.reshape(methods * points, n))
+    mean = rows.mean(axis=1, keepdims=True)
+    low, high = _interval(mean.T + _resampled(rows - mean, draws, resolve_seed(seed)), level, n)
+    return low[back].reshape(methods, points), high[back].reshape(methods, points)
+
+
+def _pairs(
+    rows: np.ndarray, mean: np.ndarray, moved: np.ndarray, flips: np.ndarray, level: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return difference, its interval's ends and its p-value for each pair of distinct rows."""
+    difference = mean[:, None] - mean
+    low, high, p = np.zeros_like(difference), np.zeros_like(difference), np.ones_like(difference)
+    rounding = 1e-14 * max(np.abs(rows - mean[:, None]).mean(), np.abs(rows - rows.mean(axis=0)).mean())
+    for i, j in zip(*np.triu_indices(len(rows), 1), strict=True):
+        own, drawn = rows[i] - rows[j], moved[:, i] - moved[:, j]
+        slack = 1e-12 * float(np.abs(own).mean()) + rounding
+        (low[i, j],), (high[i, j],) = _interval(drawn[:, None], level, rows.shape[1])
+        low[j, i], high[j, i] = -high[i, j], -low[i, j]
+        p[i, j] = p[j, i] = max(_interval_p(drawn, own, slack), _flip_p(flips[:, i] - flips[:, j], own, slack))
+    return difference, low, high, p
+
+
+def _canonical(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return each distinct row once, samples in sorted order, and where each row of the input went.
+
+    Equal rows are computed once, so no rounding parts them; sorted rows and samples make the caller's order moot.
+    """
+    rows, back = np.unique(values, axis=0, return_inverse=True)
+    return np.ascontiguousarray(rows[:, np.lexsort(rows)]), back.reshape(-1)
+
+
+def _resampled(centred: np.ndarray, draws: int, seed: int) -> np.ndarray:
+    """Return the resampled means (draws, rows): multinomial weights times the scores, a chunk of draws at a time."""
+    n = centred.shape[1]
+    generator = numpy_generator(seed, "bootstrap")
+
+    def weights(size: int) -> np.ndarray:
+        flat = (generator.integers(n, size=(size, n)) + n * np.arange(size)[:, None]).ravel()
+        return np.bincount(flat, minlength=size * n).reshape(size, n)
+
+    return _products(weights, centred, draws)
+
+
+def _flipped(centred: np.ndarray, draws: int, seed: int) -> np.ndarray:
+    """Return the means (draws, rows) with each sample's sign drawn anew, the same for all rows."""
+    n = centred.shape[1]
+    generator = numpy_generator(seed, "sign-flips")
+
+    def signs(size: int) -> np.ndarray:
+        bits = np.frombuffer(generator.bytes(size * -(-n // 8)), dtype=np.uint8).reshape(size, -1)
+        return 2.0 * np.unpackbits(bits, axis=1, count=n) - 1
+
+    return _products(signs, centred, draws)
+
+
+def _products(make: Callable[[int], np.ndarray], rows: np.ndarray, draws: int) -> np.ndarray:
+    step = max(1, _CELLS // rows.shape[1])
+    columns = np.ascontiguousarray(rows.T)
+    parts = [make(min(step, draws - start)).astype(np.float64) @ columns for start in range(0, draws, step)]
+    return np.concatenate(parts) / rows.shape[1]
+
+
+def _interval(moved: np.ndarray, level: float, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the expanded percentile interval of each column of resampled values."""
+    if n == 1:
+        return np.full(moved.shape[1], np.nan), np.full(moved.shape[1], np.nan)
+    from scipy.special import ndtr, stdtrit
+
+    tail = float(ndtr(stdtrit(n - 1, (1 - level) / 2) * math.sqrt(n / (n - 1))))
+    low, high = np.quantile(moved, [tail, 1 - tail], axis=0)
+    return low, high
+
+
+def _interval_p(drawn: np.ndarray, differences: np.ndarray, slack: float) -> float:
+    """Return the level at which the interval of a difference starts to hold 0; ``slack`` covers rounding.
+
+    Where no draw lies on the other side of 0, the draws end before the tail does: Student's t test takes over there,
+    if it says less than the smallest value the draws can give.
+    """
+    n, draws = len(differences), len(drawn)
+    if n == 1:
+        return 1.0
+    from scipy.special import ndtri, stdtr
+
+    beyond = min(int((drawn <= slack).sum()), int((drawn >= -slack).sum()))
+    tail = min(0.5, (beyond + 1) / (draws + 1))
+    p = float(2 * stdtr(n - 1, ndtri(tail) * math.sqrt((n - 1) / n)))
+    if beyond:
+        return p
+    spread, mean = float(differences.std(ddof=1)), abs(float(differences.mean()))
+    student = float(2 * stdtr(n - 1, -mean / spread * math.sqrt(n))) if spread > slack else 0.0
+    return max(2 / (draws + 1), min(p, student))
+
+
+def _flip_p(flipped: np.ndarray, differences: np.ndarray, slack: float) -> float:
+    """Return the share of sign flips whose mean is at least as large as the one seen, itself included."""
+    as_large = np.abs(flipped) >= abs(float(differences.mean())) - slack
+    return float((as_large.sum() + 1) / (len(flipped) + 1))

@@ -1,0 +1,159 @@
+"""Top-k accuracy that never falls with k, and says which classes it could not see.
+
+Without ties the micro average equals ``sklearn.metrics.top_k_accuracy_score``; ties go to the lower class index, as
+argmax has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from roadworthy.errors import InputError
+from roadworthy.statistics._checks import listed, to_array
+
+_CELLS = 1 << 24  # scores compared at a time, so that memory does not grow with the number of samples
+
+
+class TopKAccuracy(dict[int, float]):
+    """Accuracy by k, as a dict ``{k: accuracy}``.
+
+    Attributes:
+        n: number of samples.
+        classes: number of classes, the width of the scores.
+        absent_classes: classes without a sample; macro averages leave them out.
+        average: ``"micro"`` or ``"macro"``.
+    """
+
+    def __init__(
+        self, accuracy: dict[int, float], *, n: int, classes: int, absent_classes: tuple[int, ...], average: str
+    ) -> None:
+        super().__init__(accuracy)
+        self.n = n
+        self.classes = classes
+        self.absent_classes = absent_classes
+        self.average = average
+
+
+def target_ranks(scores: Any, labels: Any) -> np.ndarray:
+    """Rank the labelled class of each sample among the scores of all classes; 0 is the highest.
+
+    Args:
+        scores: (N, K) array, sequence or tensor of any scale, higher is more likely; infinities are ordered.
+        labels: (N,) or (N, 1) integers in 0 .. K-1, of any integer type.
+
+    Returns:
+        int64 (N,). Among equal scores the lower class index comes first, as argmax has it.
+
+    Raises:
+        InputError: NaN scores (naming the rows), labels out of range (naming values and the likely cause), labels
+            that are not integers, or shapes that do not fit.
+
+    Example:
+        >>> target_ranks([[0.1, 0.7, 0.2], [0.5, 0.5, 0.0]], [2, 1]).tolist()
+        [1, 1]
+    """
+    values = _scores(scores)
+    target = _labels(labels, *values.shape)
+    ranks = np.empty(len(values), dtype=np.int64)
+    columns = np.arange(values.shape[1])
+    step = max(1, _CELLS // values.shape[1])
+    for start in range(0, len(values), step):
+        block, own = values[start : start + step], target[start : start + step, None]
+        score = np.take_along_axis(block, own, axis=1)
+        before = (block > score) | ((block == score) & (columns < own))
+        ranks[start : start + step] = before.sum(axis=1)
+    return ranks
+
+
+def topk_accuracy(
+    scores: Any, labels: Any, k: int | Sequence[int] = (1, 5), *, average: Literal["micro", "macro"] = "micro"
+) -> TopKAccuracy:
+    """Share of samples whose labelled class is among the k highest scores.
+
+    Args:
+        scores: (N, K) array, sequence or tensor; higher is more likely.
+        labels: (N,) or (N, 1) integers in 0 .. K-1.
+        k: one or several k, at least 1; above the number of classes counts as all classes, which gives 1.
+        average: ``"micro"`` over samples, or ``"macro"`` over the classes that occur in ``labels``.
+
+    Returns:
+        Accuracy by k, with the number of samples and the classes that never occur. It never falls with k.
+
+    Raises:
+        InputError: as :func:`target_ranks`; no samples; a k below 1 or not whole; an unknown average.
+
+    Example:
+        >>> found = topk_accuracy([[0.1, 0.7, 0.2], [0.6, 0.3, 0.1]], [2, 0], k=(1, 2))
+        >>> dict(found), found.n, found.absent_classes
+        ({1: 0.5, 2: 1.0}, 2, (1,))
+    """
+    if average not in ("micro", "macro"):
+        raise InputError(f"average: {average!r} came, expected 'micro' or 'macro'")
+    wanted = _ks(k)
+    values = _scores(scores)
+    if not len(values):
+        raise InputError("scores: no samples came, so there is no accuracy")
+    target = _labels(labels, *values.shape)
+    ranks = target_ranks(values, target)
+    counts = np.bincount(target, minlength=values.shape[1])
+    present = counts > 0
+
+    def accuracy(one: int) -> float:
+        hit = ranks < one
+        if average == "micro":
+            return float(hit.mean())
+        hits = np.bincount(target[hit], minlength=len(counts))
+        return float((hits[present] / counts[present]).mean())
+
+    return TopKAccuracy(
+        {one: accuracy(one) for one in wanted},
+        n=len(values),
+        classes=values.shape[1],
+        absent_classes=tuple(np.flatnonzero(~present).tolist()),
+        average=average,
+    )
+
+
+def _scores(scores: Any) -> np.ndarray:
+    values = to_array(scores)
+    if values.ndim != 2 or values.shape[1] == 0:
+        raise InputError(f"scores: shape {values.shape} came, expected (samples, classes)")
+    if values.dtype.kind not in "biuf":
+        raise InputError(f"scores: values of type {values.dtype} came, expected real numbers")
+    rows = np.flatnonzero(np.isnan(values).any(axis=1))
+    if len(rows):
+        raise InputError(f"scores: {len(rows)} of {len(values)} rows hold NaN, so they have no order: {listed(rows)}")
+    return values
+
+
+def _labels(labels: Any, n: int, classes: int) -> np.ndarray:
+    values = to_array(labels)
+    if values.shape not in ((n,), (n, 1)):
+        raise InputError(f"labels: shape {values.shape} came for scores of shape ({n}, {classes}), expected ({n},)")
+    if values.size and values.dtype.kind not in "iu":
+        raise InputError(f"labels: values of type {values.dtype} came, expected integer class indices")
+    values = values.reshape(n)
+    bad = np.unique(values[(values < 0) | (values >= classes)])
+    if len(bad):
+        cause = ""
+        if bad.tolist() == [classes] and values.min() >= 1:
+            cause = " The labels seem to count from 1: subtract 1."
+        elif (bad < 0).any():
+            cause = " Negative labels often mark samples without a label: leave these out."
+        raise InputError(
+            f"labels: {listed(bad)} came, expected 0 to {classes - 1} for scores of {classes} classes.{cause}"
+        )
+    return values.astype(np.int64)
+
+
+def _ks(k: int | Sequence[int]) -> list[int]:
+    wanted = [k] if isinstance(k, (int, np.integer)) else list(k)
+    if not wanted:
+        raise InputError("k: an empty sequence came, expected one or more whole numbers")
+    for one in wanted:
+        if isinstance(one, (bool, np.bool_)) or not isinstance(one, (int, np.integer)) or one < 1:
+            raise InputError(f"k: {one!r} came, expected whole numbers of at least 1")
+    return [int(one) for one in wanted]
