@@ -1,0 +1,206 @@
+"""``folder:PATH``: image files, one folder a class, or such folders below ``train`` and ``test``."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from roadworthy.data.decode import EXTENSIONS, decode, header_channels
+from roadworthy.data.options import Options
+from roadworthy.data.registry import sources
+from roadworthy.data.splits import TEST_NAMES, TRAIN_NAMES, check_classes, hash_split
+from roadworthy.errors import DataError, InputError, RoadworthyWarning
+from roadworthy.records import Data, Split
+
+HEADERS_READ = 256  # files whose headers decide whether a data set is grey or RGB
+_EXPECTED = "expected PATH/<class>/<image>, or PATH/train/<class>/<image> and PATH/test/<class>/<image>"
+
+
+@dataclass
+class _Found:
+    """Image files of one split, and what else lies there."""
+
+    files: list[str] = field(default_factory=list)  # relative to the root of the data set
+    labels: list[int] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+
+
+class FolderSource:
+    """Image files below a folder; a file is opened when it is read.
+
+    Args:
+        root: the folder that ids are relative to.
+        files: paths relative to it.
+        labels: one per file.
+        options: ``size`` and ``channels`` to bring the images to.
+    """
+
+    def __init__(self, root: Path, files: Sequence[str], labels: Sequence[int], options: Options) -> None:
+        self.labels = np.asarray(labels, dtype=np.int64)
+        # a name that is no UTF-8 must still give an id that can be printed and hashed
+        self.ids = [os.fsencode(file).decode("utf8", "backslashreplace") for file in files]
+        self._root = root
+        self._files = files
+        self._options = options
+
+    def read(self, index: int) -> torch.Tensor:
+        """Decode one file, float32 (C, H, W) in [0, 1]."""
+        path = self._root / self._files[index]
+        return decode(path, self.where(index), channels=self._options.channels, size=self._options.size)
+
+    def where(self, index: int) -> str:
+        """Return the path of a sample."""
+        return f"{self._root}/{self.ids[index]}"
+
+
+@sources.register("folder", "image files, one folder a class, or train/ and test/ with such folders below")
+def load_folder(argument: str, options: Options) -> Data:
+    """Open a folder of image files.
+
+    Classes are the sorted names of the folders; files may lie in folders below them. Ids are paths relative to
+    PATH. Hidden files are skipped; files that are no images by their extension are left out and counted in a
+    warning. Without a test folder (``test``, or else ``validation``, ``valid`` or ``val``) each class is split by a
+    hash of the ids. Unless ``channels`` is given, grey images become RGB when any of up to :data:`HEADERS_READ`
+    files, spread evenly, has colour.
+
+    Raises:
+        InputError: no path given.
+        DataError: nothing there, no images, one class, or a test class that has no training folder.
+    """
+    if not argument:
+        raise InputError("data: 'folder' needs a path behind the colon: 'folder:PATH'")
+    root = Path(argument).expanduser()
+    if not root.is_dir():
+        raise DataError(f"{root}: {'not a folder' if root.exists() else 'no such folder'}; {_EXPECTED}")
+    split_names = _split_folders(root)
+    if split_names is None:
+        classes = _folders(root)
+        found, test_found = _find(root, "", classes), None
+    else:
+        classes = _folders(root / split_names[0])
+        _check_test_classes(root, split_names, classes)
+        found, test_found = (_find(root, name, classes) for name in split_names)
+    _check_found(root, classes, found, test_found)
+    _warn_left_out(root, classes, found, test_found)
+    options = replace(options, channels=options.channels or _common_channels(root, found, test_found))
+    source = FolderSource(root, found.files, found.labels, options)
+    if test_found is not None:
+        test = Split(FolderSource(root, test_found.files, test_found.labels, options), "test")
+        return Data(options.spec, Split(source, "train"), test, classes, seed=options.seed)
+    rows = hash_split(source.ids, source.labels, test_share=options.test_share, seed=options.seed)
+    train, test = (Split(source, name, part) for name, part in zip(("train", "test"), rows, strict=True))
+    return Data(options.spec, train, test, classes, seed=options.seed)
+
+
+def _folders(path: Path) -> list[str]:
+    """Return the sorted names of the folders in ``path`` that are not hidden."""
+    return sorted(entry.name for entry in os.scandir(path) if entry.is_dir() and not entry.name.startswith("."))
+
+
+def _split_folders(root: Path) -> tuple[str, str] | tuple[str] | None:
+    """Return the names of the training and test folders; None where the folders are classes.
+
+    A class may be called "train": such a folder holds images, not folders, or has siblings that are no splits.
+    """
+    names = _folders(root)
+    by_name = {name.lower(): name for name in names}
+    train, test = (
+        next((by_name[name] for name in known if name in by_name), None) for known in (TRAIN_NAMES, TEST_NAMES)
+    )
+    if train is None:
+        if test is not None and set(by_name) <= set(TEST_NAMES) and _folders(root / test):
+            raise DataError(f"{root}: '{test}' has no 'train' beside it; {_EXPECTED}")
+        return None
+    if not _folders(root / train):
+        return None
+    if test is not None:
+        return train, test
+    return (train,) if len(names) == 1 else None
+
+
+def _find(root: Path, split: str, classes: Sequence[str]) -> _Found:
+    """List the images of each class below ``root/split``, sorted."""
+    found = _Found()
+    for label, name in enumerate(classes):
+        top = f"{split}/{name}" if split else name
+        if not (root / top).is_dir():
+            continue
+        for file in _walk(root, top, set()):
+            if os.path.splitext(file)[1].lower() in EXTENSIONS:
+                found.files.append(file)
+                found.labels.append(label)
+            else:
+                found.others.append(file)
+    with os.scandir(root / split) as entries:
+        found.others += sorted(
+            f"{split}/{entry.name}" if split else entry.name
+            for entry in entries
+            if entry.is_file() and not entry.name.startswith(".")
+        )
+    return found
+
+
+def _walk(root: Path, folder: str, seen: set[tuple[int, int]]) -> Iterator[str]:
+    """Yield the files below ``root/folder`` in order; links to folders are followed, each folder once."""
+    status = os.stat(root / folder)
+    if (status.st_dev, status.st_ino) in seen:
+        return
+    seen.add((status.st_dev, status.st_ino))
+    with os.scandir(root / folder) as entries:
+        listed = sorted((entry.name, entry.is_dir(), entry.is_file()) for entry in entries)
+    for name, is_folder, is_file in listed:
+        if name.startswith("."):
+            continue
+        if is_folder:
+            yield from _walk(root, f"{folder}/{name}", seen)
+        elif is_file:
+            yield f"{folder}/{name}"
+
+
+def _check_test_classes(root: Path, split_names: Sequence[str], classes: Sequence[str]) -> None:
+    if len(split_names) == 1:
+        return
+    unknown = sorted(set(_folders(root / split_names[1])) - set(classes))
+    if unknown:
+        raise DataError(
+            f"{root}: {len(unknown)} of the classes in '{split_names[1]}' are not in '{split_names[0]}': "
+            f"{', '.join(map(repr, unknown[:5]))}{', ...' if len(unknown) > 5 else ''}; each needs a training folder"
+        )
+
+
+def _check_found(root: Path, classes: Sequence[str], found: _Found, test_found: _Found | None) -> None:
+    for name, part in (("training", found), ("test", test_found)):
+        if part is not None and not part.files:
+            others = f" ({len(part.others)} other files)" if part.others else ""
+            raise DataError(f"{root}: no {name} images found{others}; {_EXPECTED}")
+    check_classes(classes, str(root))
+
+
+def _warn_left_out(root: Path, classes: Sequence[str], found: _Found, test_found: _Found | None) -> None:
+    others = found.others + (test_found.others if test_found else [])
+    if others:
+        warnings.warn(
+            f"{root}: {len(others)} files that are no images in a class folder are left out; the first: {others[0]}",
+            RoadworthyWarning,
+            stacklevel=4,
+        )
+    empty = sorted(set(range(len(classes))) - set(found.labels))
+    if empty:
+        warnings.warn(
+            f"{root}: {len(empty)} of {len(classes)} classes have no training image; first: {classes[empty[0]]!r}",
+            RoadworthyWarning,
+            stacklevel=4,
+        )
+
+
+def _common_channels(root: Path, found: _Found, test_found: _Found | None) -> int | None:
+    """Return 3 when any sampled header has colour; None leaves each image as it is, so that a stray one is named."""
+    files = found.files + (test_found.files if test_found else [])
+    rows = np.unique(np.linspace(0, len(files) - 1, HEADERS_READ).round().astype(int))
+    return 3 if any(header_channels(root / files[row]) == 3 for row in rows) else None

@@ -1,0 +1,312 @@
+"""``parquet:PATH``: images in Parquet files, in the layout of Hugging Face data sets, larger than memory.
+
+Only labels and the number of rows are read up front. Images are read in blocks of rows, forwards within a row group,
+and the blocks used last are kept: reading in order touches every byte once, and a data set smaller than the cache is
+read once whatever the order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from roadworthy.data.decode import decode, header_channels
+from roadworthy.data.options import Options
+from roadworthy.data.parquet_schema import Columns, class_names, columns_of
+from roadworthy.data.registry import sources
+from roadworthy.data.splits import TEST_NAMES, TRAIN_NAMES, check_classes, hash_split
+from roadworthy.errors import DataError, InputError
+from roadworthy.records import Data, Split
+
+CACHE_BYTES = 128 << 20  # encoded images kept in memory, for each split
+_BLOCK_BYTES, _BLOCK_ROWS = 16 << 20, 1024
+_HEADERS_READ = 256
+_MAX_CLASSES = 1_000_000
+
+
+class RowIds(Sequence[str]):
+    """Ids ``FILE:ROW`` of all rows of some files, made when they are asked for.
+
+    Args:
+        files: names of the files.
+        starts: position of each file's first row, and the total last, int64 (files + 1,).
+    """
+
+    def __init__(self, files: Sequence[str], starts: np.ndarray) -> None:
+        self._files, self._starts = files, starts
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def __getitem__(self, index: Any) -> Any:
+        file = int(np.searchsorted(self._starts, index, side="right")) - 1
+        return f"{self._files[file]}:{index - self._starts[file]}"
+
+
+class Blocks:
+    """Rows of one image column over several files, read block by block with the last ones kept.
+
+    Args:
+        paths: the files.
+        column: the image column in each.
+        cache_bytes: how much to keep; the block in use is kept in any case.
+    """
+
+    def __init__(self, paths: Sequence[Path], column: str, cache_bytes: int) -> None:
+        import pyarrow.parquet as pq
+
+        self._paths, self._column, self._cache_bytes = paths, column, cache_bytes
+        self._metadata = [pq.read_metadata(path) for path in paths]
+        self._groups = [
+            np.cumsum([0, *(meta.row_group(group).num_rows for group in range(meta.num_row_groups))])
+            for meta in self._metadata
+        ]
+        self.bytes = sum(self._group_bytes(file, group) for file, group in self._all_groups())
+        self._reset()
+
+    def _reset(self) -> None:
+        self._kept: OrderedDict[tuple[int, int, int], Any] = OrderedDict()
+        self._open: tuple[int, int, int, Iterator[Any]] | None = None  # file, group, next block, its reader
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave blocks and readers behind when a worker process gets a copy."""
+        return {name: value for name, value in vars(self).items() if name not in ("_kept", "_open")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._reset()
+
+    def row(self, file: int, row: int) -> Any:
+        """Return the Arrow scalar in this row of this file.
+
+        Raises:
+            DataError: the file cannot be read there.
+        """
+        group = int(np.searchsorted(self._groups[file], row, side="right")) - 1
+        within = row - int(self._groups[file][group])
+        rows = self._block_rows(file, group)
+        block = self._block(file, group, within // rows)
+        if isinstance(block, str):
+            raise DataError(block)
+        return block[within % rows]
+
+    def _block(self, file: int, group: int, number: int) -> Any:
+        key = (file, group, number)
+        if key not in self._kept:
+            position = self._open
+            if position is None or position[:2] != key[:2] or position[2] > number:
+                position = (file, group, 0, self._reader(file, group))
+            for at in range(position[2], number + 1):
+                self._keep((file, group, at), self._next(file, group, position[3]))
+            self._open = (file, group, number + 1, position[3])
+        self._kept.move_to_end(key)
+        return self._kept[key]
+
+    def _reader(self, file: int, group: int) -> Iterator[Any]:
+        import pyarrow.parquet as pq
+
+        path, metadata = self._paths[file], self._metadata[file]
+        with pq.ParquetFile(path, metadata=metadata, buffer_size=1 << 20, pre_buffer=False) as opened:
+            yield from opened.iter_batches(
+                self._block_rows(file, group), row_groups=[group], columns=[self._column], use_threads=False
+            )
+
+    def _next(self, file: int, group: int, reader: Iterator[Any]) -> Any:
+        import pyarrow as pa
+
+        try:
+            return next(reader).column(0)
+        except (pa.ArrowException, OSError, StopIteration) as error:
+            return f"{self._paths[file]}: row group {group} cannot be read: {error or 'it ends early'}"
+
+    def _keep(self, key: tuple[int, int, int], block: Any) -> None:
+        self._kept[key] = block
+        while len(self._kept) > 1 and sum(map(_size, self._kept.values())) > self._cache_bytes:
+            self._kept.popitem(last=False)
+
+    def _all_groups(self) -> Iterator[tuple[int, int]]:
+        for file, groups in enumerate(self._groups):
+            yield from ((file, group) for group in range(len(groups) - 1))
+
+    def _group_bytes(self, file: int, group: int) -> int:
+        columns = self._metadata[file].row_group(group)
+        chunks = (columns.column(position) for position in range(columns.num_columns))
+        return sum(c.total_uncompressed_size for c in chunks if c.path_in_schema.split(".")[0] == self._column)
+
+    def _block_rows(self, file: int, group: int) -> int:
+        rows = int(self._groups[file][group + 1] - self._groups[file][group])
+        return max(1, min(_BLOCK_ROWS, rows * _BLOCK_BYTES // max(self._group_bytes(file, group), 1)))
+
+
+def _size(block: Any) -> int:
+    return 0 if isinstance(block, str) else int(block.nbytes)
+
+
+class ParquetSource:
+    """The rows of some Parquet files.
+
+    Args:
+        root: the folder that file names in ids are relative to.
+        files: names relative to it.
+        columns: names of the image and the label column.
+        options: ``size`` and ``channels`` to bring the images to.
+        cache_bytes: bytes of encoded images to keep in memory.
+    """
+
+    def __init__(
+        self, root: Path, files: Sequence[str], columns: Columns, options: Options, *, cache_bytes: int = CACHE_BYTES
+    ) -> None:
+        self._root, self._files, self._options = root, files, options
+        parts = [_read_labels(root / file, columns.label) for file in files]
+        self.labels = np.concatenate(parts)
+        self._starts = np.cumsum([0, *map(len, parts)])
+        self.ids = RowIds(files, self._starts)
+        self._blocks = Blocks([root / file for file in files], columns.image, cache_bytes)
+        self.run = 1 if self._blocks.bytes <= cache_bytes else 50
+
+    def with_channels(self, channels: int | None) -> None:
+        """Settle the channels that images are brought to."""
+        self._options = replace(self._options, channels=channels)
+
+    def encoded(self, index: int) -> bytes:
+        """Return the encoded bytes of one image.
+
+        Raises:
+            DataError: there are none.
+        """
+        file = int(np.searchsorted(self._starts, index, side="right")) - 1
+        value: Any = self._blocks.row(file, index - int(self._starts[file])).as_py()
+        if isinstance(value, Mapping):
+            path, value = value.get("path"), value.get("bytes")
+            if value is None and path is not None:
+                raise DataError(f"{self.where(index)}: has no bytes, only the path {path!r}; embed the images")
+        if value is None:
+            raise DataError(f"{self.where(index)}: has no image")
+        return bytes(value)
+
+    def read(self, index: int) -> torch.Tensor:
+        """Decode one row, float32 (C, H, W) in [0, 1]."""
+        return decode(
+            self.encoded(index), self.where(index), channels=self._options.channels, size=self._options.size
+        )
+
+    def where(self, index: int) -> str:
+        """Return the path and row of a sample."""
+        return f"{self._root}/{self.ids[index]}"
+
+
+@sources.register("parquet", "Parquet files with image bytes and labels, as Hugging Face data sets lay them out")
+def load_parquet(argument: str, options: Options) -> Data:
+    """Open a Parquet file, or a folder of them.
+
+    The column ``image`` (or ``img``) holds encoded bytes, bare or in a struct with ``bytes``; ``label`` (or
+    ``labels``) integers. Files belong to a split by their name or folder: ``train*``, ``test*``, or else
+    ``validation*``, ``valid*``, ``val*``; without a test split, rows are split by a hash of their ids, by class.
+    Class names come from the schema's metadata (``classes``, comma-separated, or Hugging Face's features), else
+    they are numbers. Ids are ``FILE:ROW``. Unless ``channels`` is given, grey images become RGB when any of the
+    first 256 has colour.
+
+    Raises:
+        InputError: no path given.
+        DataError: nothing there, or columns, labels or classes that cannot be used.
+    """
+    if not argument:
+        raise InputError("data: 'parquet' needs a path behind the colon: 'parquet:PATH'")
+    path = Path(argument).expanduser()
+    if not path.exists():
+        raise DataError(f"{path}: no such file or folder; expected train*.parquet and test*.parquet below it")
+    root, train_files, test_files = _locate(path)
+    columns = columns_of(root, [*train_files, *test_files])
+    train_source = ParquetSource(root, train_files, columns, options)
+    test_source = ParquetSource(root, test_files, columns, options) if test_files else None
+    classes = _classes(root, train_files, train_source, test_source)
+    channels = options.channels or _common_channels(train_source)
+    for source in filter(None, (train_source, test_source)):
+        source.with_channels(channels)
+    if test_source is not None:
+        train, test = Split(train_source, "train"), Split(test_source, "test")
+    else:
+        rows = hash_split(train_source.ids, train_source.labels, test_share=options.test_share, seed=options.seed)
+        train, test = (Split(train_source, name, part) for name, part in zip(("train", "test"), rows, strict=True))
+    return Data(options.spec, train, test, classes, seed=options.seed)
+
+
+def _locate(path: Path) -> tuple[Path, list[str], list[str]]:
+    """Return the root and the files of the two splits; no test files where there is one pool."""
+    if path.is_file():
+        return path.parent, [path.name], []
+    relative = (file.relative_to(path) for file in path.rglob("*.parquet") if file.is_file())
+    files = sorted(file.as_posix() for file in relative if not any(part.startswith(".") for part in file.parts))
+    if not files:
+        raise DataError(f"{path}: no .parquet file below it; expected train*.parquet and test*.parquet")
+    by_split: dict[str | None, list[str]] = {}
+    for file in files:
+        by_split.setdefault(_split_of(file), []).append(file)
+    train = next((by_split[name] for name in TRAIN_NAMES if name in by_split), None)
+    test = next((by_split[name] for name in TEST_NAMES if name in by_split), [])
+    if train is None and test:
+        raise DataError(f"{path}: {test[0]} is a test split, but there is no train*.parquet beside it")
+    return (path, files, []) if train is None else (path, train, test)
+
+
+def _split_of(file: str) -> str | None:
+    """Return the split that a file's name or one of its folders starts with, as in train-00000-of-00002.parquet."""
+    for part in reversed(file.lower().removesuffix(".parquet").split("/")):
+        word = re.match(r"[a-z]*", part)
+        if word and word[0] in (*TRAIN_NAMES, *TEST_NAMES):
+            return word[0]
+    return None
+
+
+def _read_labels(path: Path, column: str) -> np.ndarray:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        # row group by row group, so that a broken one is met here or named later, and nothing else is read
+        values = pq.ParquetFile(path).read(columns=[column], use_threads=False).column(0)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path}: column {column!r} cannot be read: {error}") from error
+    if not pa.types.is_integer(values.type):
+        raise DataError(f"{path}: column {column!r} holds {values.type}, expected integers")
+    if values.null_count:
+        row = values.is_null().index(True).as_py()
+        raise DataError(f"{path}: row {row} has no label ({values.null_count} such rows)")
+    return values.to_numpy().astype(np.int64)
+
+
+def _classes(root: Path, files: Sequence[str], train: ParquetSource, test: ParquetSource | None) -> list[str]:
+    labels = train.labels
+    if labels.size == 0 or (test is not None and test.labels.size == 0):
+        raise DataError(f"{root}: a split has no rows")
+    names = class_names(root / files[0])
+    if names is None:
+        if labels.max() >= _MAX_CLASSES:
+            raise DataError(f"{root}: labels go up to {labels.max()}, expected class numbers from 0 on")
+        names = [str(label) for label in range(int(labels.max()) + 1)]
+    for split, source in (("train", train), ("test", test)):
+        if source is not None and not 0 <= source.labels.min() <= source.labels.max() < len(names):
+            raise DataError(
+                f"{root}: labels of the {split} split go from {source.labels.min()} to {source.labels.max()}, "
+                f"expected 0 to {len(names) - 1} for {len(names)} classes (-1 marks hidden labels)"
+            )
+    check_classes(names, str(root))
+    return names
+
+
+def _common_channels(source: ParquetSource) -> int | None:
+    """Return 3 when any of the first headers has colour; None leaves each image as it is."""
+    for index in range(min(_HEADERS_READ, len(source.labels))):
+        try:
+            if header_channels(source.encoded(index)) == 3:
+                return 3
+        except DataError:  # named when the sample is read
+            continue
+    return None
