@@ -39,6 +39,28 @@ def ids_hash(ids: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
+def model_fingerprint(model: object) -> str:
+    """Hash a module's class and state to 16 hexadecimal digits; a plain callable has only its name.
+
+    Example:
+        >>> import torch
+        >>> layer = torch.nn.Linear(2, 2)
+        >>> before = model_fingerprint(layer)
+        >>> _ = layer.weight.data.add_(1)
+        >>> model_fingerprint(layer) == before
+        False
+    """
+    digest = hashlib.blake2b(digest_size=8)
+    kind = model if hasattr(model, "__qualname__") else type(model)
+    digest.update(f"{kind.__module__}.{getattr(kind, '__qualname__', '')}".encode())
+    for name, value in getattr(model, "state_dict", dict)().items():
+        digest.update(name.encode())
+        if hasattr(value, "detach"):
+            flat = value.detach().cpu().contiguous().flatten()
+            digest.update(flat.view(sys.modules["torch"].uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
 def provenance(*, ids: Iterable[str], seed: int, device: str) -> dict[str, Any]:
     """Collect what a result must state about its origin.
 

@@ -1,0 +1,176 @@
+"""The front of the main flow: a user's arguments become one run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from roadworthy.errors import InputError
+from roadworthy.evaluation.inputs import Stream
+from roadworthy.evaluation.maps import MapSources
+from roadworthy.evaluation.result import Result
+from roadworthy.evaluation.run import Run
+from roadworthy.evaluation.sheet import SheetMaker
+from roadworthy.evaluation.strategy import Strategy
+from roadworthy.forward import Classifier, untouched
+from roadworthy.imputation import Imputer, resolve_imputer
+from roadworthy.rng import resolve_seed
+from roadworthy.types import Layout, Normalize, Output, Progress, Reduction, Seed, Sign, Unit
+
+
+def evaluate(
+    model: Callable[..., Any],
+    images: Any,
+    labels: Any = None,
+    attributions: Any = ("ig", "ig-sg", "grad", "random"),
+    *,
+    strategy: str | Strategy = "road",
+    fractions: Sequence[float] | None = None,
+    order: str | None = None,
+    imputer: str | Callable[..., torch.Tensor] | Imputer | None = None,
+    noise: float | None = None,
+    normalize: Normalize | None = None,
+    target: str | Sequence[int] | torch.Tensor = "predicted",
+    reduction: Reduction | None = None,
+    sign: Sign | None = None,
+    unit: Unit | None = None,
+    seed: Seed = 0,
+    repeats: int = 1,
+    max_batch: int = 256,
+    device: str | torch.device | None = None,
+    output: Output = None,
+    layout: Layout = "NCHW",
+    settings: Any = "road",
+    mean: Sequence[float] | None = None,
+    normalized: Normalize | None = None,
+    ids: Sequence[str] | None = None,
+    classes: Sequence[str] = (),
+    max_samples: int | None = None,
+    nonfinite: Literal["raise", "drop"] = "raise",
+    intact_check: Literal["raise", "warn"] = "raise",
+    sheet: int = 4,
+    checkpoint: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Result:
+    """Compare attribution methods by what a model can still do after their units are removed.
+
+    Args:
+        model: a module, or a callable from a batch of images to class scores.
+        images: float (N, C, H, W) in pixel units [0, 1]; series (N, C, T), tables (N, F) or token ids (N, T);
+            or a Split, Dataset or DataLoader of (image, label).
+        labels: int (N,), for images given as a tensor or array. None scores agreement with the model's own
+            intact answers, and says so.
+        attributions: method names, or a mapping from names to method names, callables
+            ``(model, images, targets)`` or arrays (N, H, W) or (N, C, H, W).
+        strategy: a preset (``"road"``, ``"pixel-flipping"``, ``"deletion"``, ``"insertion"``) or a Strategy.
+        fractions: shares removed; 0 is always evaluated first. None keeps the preset's: .1 .3 .5 .7 .9 for road.
+        order: ``"morf"``, ``"lerf"`` or ``"both"``; None keeps the preset's (``"both"`` for road).
+        imputer: a name, a callable ``(images, removed, generator) -> images``, or an Imputer; None keeps the
+            preset's (``"noisy-linear"`` for road).
+        noise: sd of noisy-linear's noise, in pixel units.
+        normalize: ``(mean, std)`` that is applied after imputation, before the model.
+        target: class to explain, and whose probability and logit are recorded: ``"predicted"``, ``"label"`` or
+            one class per sample.
+        reduction: ``"sum"``, ``"abs-sum"``, ``"max-abs"``, ``"l2"`` or ``"mean"`` over channels.
+        sign: ``"signed"``, ``"abs"``, ``"positive"`` or ``"squared"``.
+        unit: ``"pixel"`` or ``"channel"``.
+        seed: integer or generator; ties and noise come from it, per sample.
+        repeats: how often ties and noise are drawn anew.
+        max_batch: largest number of images in one pass through the model.
+        device: for a callable without parameters; a module runs where it is.
+        output: which part of the model's return value holds the class scores: position, key or callable.
+        layout: ``"NHWC"`` if images, and the model, are channels last.
+        settings: attribution settings, see :func:`roadworthy.attribute`.
+        mean: training mean per channel, in pixel units, for the mean fill. None takes it from ``normalize``,
+            ``normalized``, the model, or the images themselves, in this order, and records which.
+        normalized: ``(mean, std)`` if the images are normalised already; they are brought back to pixel units.
+        ids: sample ids; positions by default. Draws are tied to them.
+        classes: class names, for the report.
+        max_samples: stop after so many samples.
+        nonfinite: ``"raise"`` refuses maps with NaN or infinity; ``"drop"`` leaves those samples out, for all
+            methods, and reports how many.
+        intact_check: ``"raise"`` stops when the intact accuracy is at chance or labels look shifted; ``"warn"``
+            goes on.
+        sheet: how many samples to keep for pictures.
+        checkpoint: a folder in which finished blocks are kept; the same call goes on from there.
+        progress: called with the number of copies just scored.
+
+    Returns:
+        The result: ``table``, ``per_sample``, ``ranking()``, ``warnings``, ``save(path)``.
+
+    Raises:
+        InputError: arguments that do not fit, labels out of range, intact accuracy at chance.
+        AttributionError: maps of a wrong shape or with values that are not finite.
+        ModelError: the model returns something that is not class scores, or values that are not finite.
+
+    Source:
+        Rong et al., "A Consistent and Efficient Evaluation Strategy for Attribution Methods" (ICML 2022);
+        symmetric gain: Bluecher et al., "Decoupling Pixel Flipping and Occlusion Strategy for Consistent XAI
+        Benchmarks" (TMLR 2024).
+
+    Example:
+        >>> import torch
+        >>> images = torch.rand(40, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+        >>> labels = (images[:, 0, :, 4:].mean((1, 2)) > images[:, 0, :, :4].mean((1, 2))).long()
+        >>> def model(x):
+        ...     return torch.stack([x[:, 0, :, :4].mean((1, 2)), x[:, 0, :, 4:].mean((1, 2))], 1)
+        >>> result = evaluate(model, images, labels, ["grad", "random"], fractions=(0.3, 0.6))
+        >>> result.ranking()["method"].tolist()
+        ['grad', 'random']
+    """
+    changes = {"order": order, "noise": noise, "reduction": reduction, "sign": sign, "unit": unit}
+    chosen = Strategy.of(strategy, fractions=fractions, imputer=imputer, **changes)
+    if not isinstance(repeats, int) or repeats < 1:
+        raise InputError(f"repeats: got {repeats!r}, expected an integer of at least 1")
+    for field, value, allowed in (
+        ("nonfinite", nonfinite, ("raise", "drop")),
+        ("intact_check", intact_check, ("raise", "warn")),
+    ):
+        if value not in allowed:
+            raise InputError(f"{field}: got {value!r}, expected {allowed[0]!r} or {allowed[1]!r}")
+    stream = Stream(images, labels, ids=ids, max_samples=max_samples, layout=layout)
+    stats = normalize or normalized
+    classifier = Classifier(model, normalize=stats, output=output, layout=layout, device=device, max_batch=max_batch)
+    fill_mean, mean_source = training_mean(mean, stats, model, stream)
+    run_seed = resolve_seed(seed)
+    run = Run(
+        strategy=chosen,
+        imputer=resolve_imputer(chosen.imputer, noise=chosen.noise),
+        classifier=classifier,
+        stream=stream,
+        maps=MapSources(attributions, stream, {"seed": run_seed, "settings": settings, "mean": fill_mean}),
+        target=target,
+        seed=run_seed,
+        repeats=repeats,
+        mean=None if fill_mean is None else torch.tensor(fill_mean),
+        normalized=normalized,
+        drop_nonfinite=nonfinite == "drop",
+        stop_at_chance=intact_check == "raise",
+        sheet=SheetMaker(sheet, stream.length),
+        progress=progress,
+        classes=[str(name) for name in classes],
+        recorded={"mean": fill_mean, "mean_source": mean_source, "settings": str(settings)},
+    )
+    with untouched(model):
+        return run.result(checkpoint)
+
+
+def training_mean(
+    mean: Sequence[float] | None, stats: Normalize | None, model: Callable[..., Any], stream: Stream
+) -> tuple[list[float] | None, str]:
+    """Find the channel mean that fills use, in pixel units, and say where it came from."""
+    if mean is not None:
+        return [float(value) for value in mean], "given"
+    if stats is not None:
+        return [float(value) for value in torch.as_tensor(stats[0]).flatten()], "normalize"
+    known = getattr(model, "pixel_mean", None)
+    if known is not None:
+        return [float(value) for value in known], "model"
+    if stream.in_memory and stream.images.is_floating_point():
+        axis = -1 if stream.layout == "NHWC" and stream.images.ndim > 2 else 1
+        rest = [dim for dim in range(stream.images.ndim) if dim != axis % stream.images.ndim]
+        return stream.images.double().mean(dim=rest).tolist(), "the images evaluated"
+    return None, "unknown"

@@ -1,0 +1,146 @@
+"""A strategy: one point in the space of removal-based evaluations. Published methods are presets of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+from roadworthy.errors import InputError
+from roadworthy.evaluation.result import READOUTS
+from roadworthy.registry import Registry
+from roadworthy.removal.order import SIGNS
+from roadworthy.removal.reduction import REDUCTIONS
+from roadworthy.types import Order, Reduction, Sign, Unit
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """How an evaluation removes, fills, asks and scores.
+
+    Attributes:
+        name: the preset it came from.
+        training: ``"none"``: the model is asked as it is.
+        order: ``"morf"``, ``"lerf"`` or ``"both"``.
+        imputer: name of an imputer, a callable ``(images, removed, generator) -> images``, or an
+            :class:`roadworthy.imputation.Imputer`.
+        noise: sd of the Gaussian noise that noisy-linear adds to removed units, in pixel units; None is its default.
+        fractions: shares removed, in (0, 1]; 0 is always evaluated first.
+        unit: ``"pixel"`` or ``"channel"``.
+        sign: ``"signed"``, ``"abs"``, ``"positive"`` or ``"squared"``.
+        reduction: how the channels of a map are reduced.
+        readout: the readout that headlines the result; all are recorded.
+
+    Example:
+        >>> Strategy.of("road", order="morf").orders
+        ('morf',)
+    """
+
+    name: str = "road"
+    training: Literal["none"] = "none"
+    order: Order | Literal["both"] = "both"
+    imputer: Any = "noisy-linear"
+    noise: float | None = None
+    fractions: tuple[float, ...] = (0.1, 0.3, 0.5, 0.7, 0.9)
+    unit: Unit = "pixel"
+    sign: Sign = "signed"
+    reduction: Reduction = "sum"
+    readout: str = "top1"
+
+    def __post_init__(self) -> None:
+        _one_of("training", self.training, ("none",))
+        _one_of("order", self.order, ("morf", "lerf", "both"))
+        _one_of("unit", self.unit, ("pixel", "channel"))
+        _one_of("sign", self.sign, SIGNS)
+        _one_of("reduction", self.reduction, REDUCTIONS)
+        _one_of("readout", self.readout, READOUTS)
+        object.__setattr__(self, "fractions", _checked_fractions(self.fractions))
+
+    @property
+    def orders(self) -> tuple[Order, ...]:
+        """The orders to run, MoRF first."""
+        return ("morf", "lerf") if self.order == "both" else (self.order,)
+
+    @property
+    def all_fractions(self) -> tuple[float, ...]:
+        """The shares with 0 in front."""
+        return (0.0, *self.fractions)
+
+    @staticmethod
+    def of(strategy: str | Strategy, **changes: Any) -> Strategy:
+        """Return a preset with some fields changed; a change that is None is left out.
+
+        Raises:
+            InputError: an unknown preset (with a suggestion), or a value outside a field's range.
+        """
+        if isinstance(strategy, str):
+            strategy = presets[strategy]
+        elif not isinstance(strategy, Strategy):
+            raise InputError(f"strategy: got {type(strategy).__name__}, expected a name or a Strategy")
+        return replace(strategy, **{key: value for key, value in changes.items() if value is not None})
+
+    def settings(self) -> dict[str, Any]:
+        """Return the fields as a JSON-serialisable mapping; callables by their name."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        found["strategy"] = found.pop("name")
+        found["fractions"] = list(self.fractions)
+        if not isinstance(self.imputer, str):
+            found["imputer"] = getattr(self.imputer, "name", None) or _name_of(self.imputer)
+        return found
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", type(function).__name__)
+
+
+def _one_of(field: str, value: object, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise InputError(f"{field}: got {value!r}, expected one of {', '.join(map(repr, allowed))}")
+
+
+def _checked_fractions(fractions: Sequence[float]) -> tuple[float, ...]:
+    try:
+        values = [float(fraction) for fraction in fractions]
+    except (TypeError, ValueError) as error:
+        raise InputError(f"fractions: got {fractions!r}, expected shares removed such as (.1, .3, .5)") from error
+    if not values:
+        raise InputError("fractions: got none, expected at least one share in (0, 1]")
+    bad = [value for value in values if not (math.isfinite(value) and 0.0 <= value <= 1.0)]
+    if bad:
+        hint = " They look like percentages: divide by 100." if all(1 < value <= 100 for value in bad) else ""
+        raise InputError(f"fractions: got {bad}, expected shares removed between 0 and 1.{hint}")
+    return tuple(sorted({value for value in values if value > 0.0})) or _only_zero()
+
+
+def _only_zero() -> tuple[float, ...]:
+    raise InputError("fractions: got only 0, which is always evaluated; expected at least one share in (0, 1]")
+
+
+presets: Registry[Strategy] = Registry("strategy")
+presets.add(
+    "road",
+    Strategy(),
+    "remove and debias: no retraining, both orders, noisy linear imputation (Rong et al. 2022)",
+)
+presets.add(
+    "pixel-flipping",
+    Strategy(name="pixel-flipping", order="morf", imputer="zero", readout="probability"),
+    "most relevant pixels set to black, probability of the target class (Bach et al. 2015)",
+)
+presets.add(
+    "deletion",
+    Strategy(name="deletion", order="morf", imputer="mean", readout="probability"),
+    "most relevant pixels set to the data's mean, probability of the target class (Petsiuk et al. 2018)",
+)
+presets.add(
+    "insertion",
+    Strategy(
+        name="insertion",
+        order="lerf",
+        imputer="blur",
+        readout="probability",
+        fractions=(0.1, 0.3, 0.5, 0.7, 0.9, 1.0),
+    ),
+    "most relevant pixels put into a blurred image: LeRF from nothing to all removed (Petsiuk et al. 2018)",
+)
