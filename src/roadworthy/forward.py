@@ -181,7 +181,7 @@ def device_of(model: Callable[..., Any], device: str | torch.device | None = Non
     """Return the device to run on: the model's own, or ``device`` for a callable without parameters.
 
     Raises:
-        InputError: ``device`` is not a device, or not the one where the model is.
+        InputError: ``device`` is not a device, not there, or not the one where the model is.
     """
     try:
         wanted = None if device is None else torch.device(device)
@@ -190,6 +190,8 @@ def device_of(model: Callable[..., Any], device: str | torch.device | None = Non
     module = module_of(model)
     first = None if module is None else _first_tensor(module)
     if first is None:
+        if wanted is not None and wanted.type == "cuda" and not torch.cuda.is_available():
+            raise InputError(f"device={str(device)!r}, but no CUDA device is available here; use 'cpu'")
         return wanted or torch.device("cpu")
     own = first.device
     if wanted is not None and (wanted.type != own.type or _different(wanted.index, own.index)):

@@ -1,1 +1,28 @@
-"""."""
+"""From a name, module or callable to a classifier that takes images in pixel units; and the loop that trains."""
+
+from __future__ import annotations
+
+# each family registers itself where it is imported
+from roadworthy.model import factory, resnet_cifar, small_cnn, timm_models, torchvision_models  # noqa: F401
+from roadworthy.model.base import models
+from roadworthy.model.fit import History, fit
+from roadworthy.model.load import load_model
+from roadworthy.model.normalized import Normalized, PixelNormalize
+from roadworthy.model.predict import Predictions, accuracy, predict
+from roadworthy.model.recipe import Recipe
+from roadworthy.model.weights import load_weights, save_weights
+
+__all__ = [
+    "History",
+    "Normalized",
+    "PixelNormalize",
+    "Predictions",
+    "Recipe",
+    "accuracy",
+    "fit",
+    "load_model",
+    "load_weights",
+    "models",
+    "predict",
+    "save_weights",
+]

@@ -1,0 +1,161 @@
+"""Training samples in a new order each epoch: from memory where they fit, else read through a shuffle buffer."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import torch
+
+from roadworthy.errors import DataError, InputError
+from roadworthy.model.recipe import Recipe
+from roadworthy.provenance import ids_hash
+from roadworthy.records import Split
+
+Pair: TypeAlias = tuple[torch.Tensor, torch.Tensor]
+# neighbours in a file are read together; the buffer mixes many such runs
+_RUN = 256
+
+
+class Feed:
+    """Batches of (images, labels) for training.
+
+    Args:
+        train: a :class:`~roadworthy.records.Split`, a pair of tensors (images, labels), or an object with
+            ``labels``, ``__len__`` and ``batches(size)``.
+        memory: samples are held in memory as one tensor up to this many bytes; a shuffle buffer takes a quarter.
+
+    Raises:
+        InputError: anything else, or labels that do not fit.
+    """
+
+    def __init__(self, train: Any, memory: int) -> None:
+        self._source: Any = None
+        if isinstance(train, (tuple, list)) and len(train) == 2:
+            images, labels = (torch.as_tensor(part) for part in train)
+            self.held: Pair | None = (images, labels.to(torch.int64).flatten())
+        elif not all(hasattr(train, name) for name in ("batches", "labels", "__len__")):
+            raise InputError(
+                f"fit: got {type(train).__name__}, expected a Split such as data.train, a pair (images, labels), or "
+                "an object with batches(size), labels and a length"
+            )
+        elif isinstance(train, Split) and _bytes(train) <= memory:
+            self.held = (train.images, train.labels)
+        else:
+            self.held, self._source = None, train
+        self.identity = _identity(train, self.held)
+        self.labels = torch.as_tensor(train.labels) if self.held is None else self.held[1]
+        self.memory = memory
+        self._check()
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def to(self, device: torch.device) -> Feed:
+        """Move samples in memory to the device; streamed ones follow batch by batch."""
+        if self.held is not None:
+            self.held = (self.held[0].to(device), self.held[1].to(device))
+        return self
+
+    def steps(self, recipe: Recipe) -> int:
+        """Return the number of steps in an epoch."""
+        full, rest = divmod(len(self), recipe.batch_size)
+        return full if full and (recipe.drop_last or rest <= 1) else full + bool(rest)
+
+    def epoch(self, recipe: Recipe, generator: torch.Generator) -> Iterator[Pair]:
+        """Yield the batches of one epoch in an order drawn from ``generator``.
+
+        A last batch of a single sample is left out: batch normalisation has no variance of one.
+        """
+        size, limit = recipe.batch_size, self.steps(recipe)
+        batches = self._stream(size, generator) if self.held is None else self._from_memory(size, generator)
+        for step, batch in enumerate(batches):
+            if step == limit or (step and len(batch[1]) == 1):
+                return
+            yield batch
+
+    def _from_memory(self, size: int, generator: torch.Generator) -> Iterator[Pair]:
+        assert self.held is not None
+        images, labels = self.held
+        order = torch.randperm(len(labels), generator=generator).to(labels.device)
+        for chunk in order.split(size):
+            yield images[chunk], labels[chunk]
+
+    def _stream(self, size: int, generator: torch.Generator) -> Iterator[Pair]:
+        source = self._source
+        if isinstance(source, Split):
+            runs = torch.arange(len(source)).split(_RUN)
+            drawn = torch.randperm(len(runs), generator=generator).tolist()
+            source = source.subset(torch.cat([runs[run] for run in drawn]).numpy())
+        pool: list[Pair] = []
+        for images, labels, *_ in source.batches(size):
+            pool.append((images, torch.as_tensor(labels)))
+            held = sum(part.numel() * part.element_size() for part, _ in pool)
+            if held >= self.memory // 4:
+                *whole, rest = _shuffled(pool, size, generator)
+                yield from whole
+                pool = [rest]
+        yield from _shuffled(pool, size, generator)
+
+    def _check(self) -> None:
+        if len(self) == 0:
+            raise InputError("fit: there are no training samples")
+        if self.held is not None and len(self.held[0]) != len(self.held[1]):
+            raise InputError(f"fit: {len(self.held[0])} images but {len(self.held[1])} labels")
+        if int(self.labels.min()) < 0:
+            raise DataError(f"fit: labels go from {int(self.labels.min())}, expected 0 and up")
+
+
+def _shuffled(pool: list[Pair], size: int, generator: torch.Generator) -> list[Pair]:
+    images, labels = (torch.cat(parts) for parts in zip(*pool, strict=True))
+    order = torch.randperm(len(labels), generator=generator)
+    return [(images[chunk], labels[chunk]) for chunk in order.split(size)]
+
+
+def _bytes(split: Split) -> int:
+    first = next(split.batches(1), None) if len(split) else None
+    return 0 if first is None else 4 * len(split) * first.images.numel()
+
+
+def _identity(train: Any, held: Pair | None) -> str:
+    """Hash which samples these are, for a checkpoint to tell; the same before and after broken ones are found."""
+    if isinstance(train, Split):
+        return ids_hash(train.source.ids[int(index)] for index in train.indices)
+    labels = torch.as_tensor(train.labels) if held is None else held[1]
+    return hashlib.blake2b(labels.cpu().numpy().tobytes(), digest_size=8).hexdigest()
+
+
+def augment(images: torch.Tensor, recipe: Recipe, generator: torch.Generator) -> torch.Tensor:
+    """Mirror and shift images at random, each on its own.
+
+    Args:
+        images: (N, C, H, W); only these can be augmented.
+        recipe: ``flip`` and ``crop_padding``.
+        generator: where the draws come from.
+
+    Returns:
+        Images of the same shape.
+    """
+    if not (recipe.flip or recipe.crop_padding):
+        return images
+    if images.ndim != 4:
+        raise InputError(f"recipe: flip and crop_padding need images (N, C, H, W), got {tuple(images.shape)}")
+    count, channels, height, width = images.shape
+    rows = torch.arange(height).expand(count, height)
+    columns = torch.arange(width).expand(count, width)
+    if recipe.flip:
+        mirrored = torch.rand(count, generator=generator) < 0.5
+        columns = torch.where(mirrored[:, None], columns.flip(1), columns)
+    if recipe.crop_padding:
+        pad = recipe.crop_padding
+        shifts = torch.randint(0, 2 * pad + 1, (count, 2), generator=generator)
+        images = torch.nn.functional.pad(images, (pad, pad, pad, pad))
+        rows, columns = rows + shifts[:, :1], columns + shifts[:, 1:]
+    device = images.device
+    return images[
+        torch.arange(count, device=device)[:, None, None, None],
+        torch.arange(channels, device=device)[None, :, None, None],
+        rows.to(device)[:, None, :, None],
+        columns.to(device)[:, None, None, :],
+    ]

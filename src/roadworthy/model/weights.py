@@ -1,0 +1,225 @@
+"""Weights on disk: safetensors in and out, ``.pt`` in without running anything that is stored in it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from roadworthy.errors import InputError, ModelError
+
+_PREFIXES = ("module.", "_orig_mod.", "body.")
+_SHOWN = 3
+
+
+def save_weights(model: torch.nn.Module, path: str | Path) -> Path:
+    """Write the weights and buffers of a model as safetensors, with its normalisation where it has one.
+
+    A model from :func:`load_model` is stored without its normalising layer, so the file also fits the bare
+    network; ``load_model(..., weights=path)`` puts the same normalisation in front again.
+
+    Args:
+        model: the model.
+        path: where to write; ends in ``.safetensors``. The file appears whole or not at all.
+
+    Returns:
+        The path.
+
+    Raises:
+        InputError: another ending.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_weights(torch.nn.Linear(2, 3), Path(folder) / "linear.safetensors").name
+        'linear.safetensors'
+    """
+    path = Path(path)
+    if path.suffix != ".safetensors":
+        raise InputError(f"save_weights: got {str(path)!r}, expected a name that ends in .safetensors")
+    body = model.body if hasattr(model, "pixel_mean") and isinstance(model.body, torch.nn.Module) else model
+    about = {}
+    if body is not model:
+        about = {"pixel_mean": list(model.pixel_mean), "pixel_std": list(model.pixel_std)}  # type: ignore[arg-type]
+    write_weights(body, path, about)
+    return path
+
+
+def write_weights(model: torch.nn.Module, path: Path, about: Mapping[str, Any]) -> None:
+    """Write a state dict to ``path`` in one step; ``about`` is kept as JSON in the file's header."""
+    from safetensors.torch import save
+
+    # tied weights share storage, which the format refuses: a copy each
+    state = {name: value.detach().cpu().contiguous().clone() for name, value in model.state_dict().items()}
+    with replacing(path) as temporary:
+        temporary.write_bytes(save(state, metadata={"roadworthy": json.dumps(about)}))
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a temporary file to write; it takes the place of ``path`` if no error came."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    try:
+        yield Path(name)
+        os.replace(name, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+
+
+def read_weights(path: str | Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """Read a state dict, and what :func:`save_weights` noted about it.
+
+    Args:
+        path: ``.safetensors``, or ``.pt``, ``.pth``, ``.bin``, ``.ckpt`` that holds a state dict, bare or under
+            ``state_dict`` or ``model``.
+
+    Returns:
+        The tensors by name, on the CPU, and the notes (empty for other files).
+
+    Raises:
+        ModelError: no such file, another format, or a file that would have to run code to be read.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ModelError(f"weights: there is no file {str(path)!r}")
+    if path.suffix == ".safetensors":
+        return _read_safetensors(path)
+    if path.suffix in (".pt", ".pth", ".bin", ".ckpt"):
+        return _state_dict_in(_read_pickle(path), path), {}
+    raise ModelError(f"weights: {path.name!r} ends in {path.suffix!r}; expected .safetensors, .pt or .pth")
+
+
+def _read_safetensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        about = json.loads(metadata.get("roadworthy", "{}"))
+    except (SafetensorError, ValueError, OSError) as error:
+        raise ModelError(f"weights: {str(path)!r} is not a safetensors file that can be read: {error}") from error
+    return state, about if isinstance(about, dict) else {}
+
+
+def _read_pickle(path: Path) -> Any:
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise ModelError(
+            f"weights: {str(path)!r} holds Python objects, not only tensors, and loading it could run code; refused. "
+            "Save the state dict instead, best with save_weights(model, 'name.safetensors')"
+        ) from error
+    except (RuntimeError, ValueError, EOFError, OSError, KeyError) as error:
+        raise ModelError(f"weights: {str(path)!r} cannot be read: {error}") from error
+
+
+def _state_dict_in(loaded: Any, path: Path) -> dict[str, torch.Tensor]:
+    for key in ("state_dict", "model"):
+        if isinstance(loaded, Mapping) and isinstance(loaded.get(key), Mapping):
+            loaded = loaded[key]
+    if not isinstance(loaded, Mapping) or not loaded:
+        raise ModelError(
+            f"weights: {path.name!r} holds {type(loaded).__name__}, expected a state dict (name to tensor)"
+        )
+    other = [str(name) for name, value in loaded.items() if not isinstance(value, torch.Tensor)]
+    if other:
+        raise ModelError(
+            f"weights: {path.name!r} holds no state dict: {_few(other)} are not tensors; expected a mapping of names "
+            "to tensors, bare or under 'state_dict' or 'model'"
+        )
+    return {str(name): value for name, value in loaded.items()}
+
+
+def load_weights(model: torch.nn.Module, path: str | Path) -> dict[str, Any]:
+    """Load weights from a file into a model, in place; every name and shape must fit.
+
+    A prefix that all names share (``module.`` of DataParallel, ``_orig_mod.`` of compile) is taken off.
+
+    Args:
+        model: the network the weights belong to.
+        path: see :func:`read_weights`.
+
+    Returns:
+        What :func:`save_weights` noted, such as ``pixel_mean``.
+
+    Raises:
+        ModelError: what does not fit, and the likely cause.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = save_weights(torch.nn.Linear(2, 3), Path(folder) / "linear.safetensors")
+        ...     load_weights(torch.nn.Linear(2, 4), path)
+        Traceback (most recent call last):
+            ...
+        roadworthy.errors.ModelError: weights: 'linear.safetensors' does not fit Linear: bias has shape (3,), the \
+model (4,); weight has shape (3, 2), the model (4, 2). Likely cause: the file has 3 classes, the model 4; pass \
+classes=3.
+    """
+    state, about = read_weights(path)
+    own = dict(model.state_dict())
+    for prefix in _PREFIXES:
+        if all(name.startswith(prefix) for name in state) and not any(name.startswith(prefix) for name in own):
+            state = {name.removeprefix(prefix): value for name, value in state.items()}
+    # files older than this counter lack it; it has no part in evaluation
+    missing = [name for name in own if name not in state and not name.endswith("num_batches_tracked")]
+    unexpected = [name for name in state if name not in own]
+    shapes = [name for name in own if name in state and own[name].shape != state[name].shape]
+    if missing or unexpected or shapes:
+        raise ModelError(
+            f"weights: {Path(path).name!r} does not fit {type(model).__name__}: "
+            + _mismatch(own, state, missing, unexpected, shapes)
+        )
+    model.load_state_dict(state, strict=False)
+    return about
+
+
+def _mismatch(
+    own: Mapping[str, torch.Tensor],
+    state: Mapping[str, torch.Tensor],
+    missing: list[str],
+    unexpected: list[str],
+    shapes: list[str],
+) -> str:
+    facts = []
+    if missing:
+        facts.append(f"the file lacks {_few(missing)}")
+    if unexpected:
+        facts.append(f"the model has no {_few(unexpected)}")
+    facts += [
+        f"{name} has shape {tuple(state[name].shape)}, the model {tuple(own[name].shape)}"
+        for name in sorted(shapes)[:_SHOWN]
+    ]
+    if len(shapes) > _SHOWN:
+        facts.append(f"and {len(shapes) - _SHOWN} more shapes differ")
+    return "; ".join(facts) + f". Likely cause: {_cause(own, state, bool(missing or unexpected), shapes)}."
+
+
+def _cause(
+    own: Mapping[str, torch.Tensor], state: Mapping[str, torch.Tensor], names_differ: bool, shapes: list[str]
+) -> str:
+    if names_differ:
+        return "the weights are of another architecture"
+    first, last = next(iter(own)), list(own)[-2:]
+    if all(name in last and own[name].shape[1:] == state[name].shape[1:] for name in shapes):
+        there, here = state[shapes[0]].shape[0], own[shapes[0]].shape[0]
+        return f"the file has {there} classes, the model {here}; pass classes={there}"
+    if shapes == [first] and own[first].ndim > 1:
+        return f"the file takes {state[first].shape[1]} channels, the model {own[first].shape[1]}"
+    return "the weights are of another size of this architecture"
+
+
+def _few(names: list[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:_SHOWN])
+    return shown + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
