@@ -1,1 +1,23 @@
-"""."""
+"""Attribution maps: gradient families with shared noise, layer and perturbation methods, controls, saved maps."""
+
+from __future__ import annotations
+
+from roadworthy.attribution import (  # noqa: F401  each file registers its methods
+    cam,
+    controls,
+    deeplift,
+    gradient,
+    gradient_shap,
+    guided,
+    input_gradient,
+    integrated,
+    lrp,
+    occlusion,
+    surrogate,
+)
+from roadworthy.attribution.base import Block, Family, Job, methods
+from roadworthy.attribution.front import attribute
+from roadworthy.attribution.maps import Maps
+from roadworthy.attribution.settings import Settings, presets
+
+__all__ = ["Block", "Family", "Job", "Maps", "Settings", "attribute", "methods", "presets"]
