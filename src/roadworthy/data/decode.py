@@ -88,7 +88,7 @@ def to_tensor(
 
 def unit_tensor(values: np.ndarray) -> torch.Tensor:
     """Bring 8-bit values of any shape to float32 in [0, 1]."""
-    return torch.from_numpy(values.astype(np.float32, order="C")).div_(255)
+    return torch.from_numpy(np.divide(values, 255, dtype=np.float32, order="C"))
 
 
 def fit(image: Image.Image, size: tuple[int, int]) -> Image.Image:
@@ -166,6 +166,8 @@ def _cause(error: Exception) -> str:
         return str(error)
     if isinstance(error, UnidentifiedImageError):
         return f"is not an image of a known format ({', '.join(_formats())})"
+    if isinstance(error, Image.DecompressionBombError):
+        return f"has too many pixels (PIL.Image.MAX_IMAGE_PIXELS): {error}"
     if isinstance(error, FileNotFoundError):
         return "the file is gone"
     return f"cannot be decoded: {type(error).__name__}: {error}"

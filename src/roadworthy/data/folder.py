@@ -78,14 +78,12 @@ def load_folder(argument: str, options: Options) -> Data:
     root = Path(argument).expanduser()
     if not root.is_dir():
         raise DataError(f"{root}: {'not a folder' if root.exists() else 'no such folder'}; {_EXPECTED}")
-    split_names = _split_folders(root)
-    if split_names is None:
-        classes = _folders(root)
-        found, test_found = _find(root, "", classes), None
-    else:
-        classes = _folders(root / split_names[0])
-        _check_test_classes(root, split_names, classes)
-        found, test_found = (_find(root, name, classes) for name in split_names)
+    train_name, test_name = _split_folders(root)
+    classes = _folders(root / train_name)
+    if test_name is not None:
+        _check_test_classes(root, train_name, test_name, classes)
+    found = _find(root, train_name, classes)
+    test_found = None if test_name is None else _find(root, test_name, classes)
     _check_found(root, classes, found, test_found)
     _warn_left_out(root, classes, found, test_found)
     options = replace(options, channels=options.channels or _common_channels(root, found, test_found))
@@ -103,8 +101,8 @@ def _folders(path: Path) -> list[str]:
     return sorted(entry.name for entry in os.scandir(path) if entry.is_dir() and not entry.name.startswith("."))
 
 
-def _split_folders(root: Path) -> tuple[str, str] | tuple[str] | None:
-    """Return the names of the training and test folders; None where the folders are classes.
+def _split_folders(root: Path) -> tuple[str, str | None]:
+    """Return the names of the training and the test folder: ("", None) where the folders are classes.
 
     A class may be called "train": such a folder holds images, not folders, or has siblings that are no splits.
     """
@@ -116,12 +114,10 @@ def _split_folders(root: Path) -> tuple[str, str] | tuple[str] | None:
     if train is None:
         if test is not None and set(by_name) <= set(TEST_NAMES) and _folders(root / test):
             raise DataError(f"{root}: '{test}' has no 'train' beside it; {_EXPECTED}")
-        return None
-    if not _folders(root / train):
-        return None
-    if test is not None:
-        return train, test
-    return (train,) if len(names) == 1 else None
+        return "", None
+    if not _folders(root / train) or (test is None and len(names) > 1):
+        return "", None
+    return train, test
 
 
 def _find(root: Path, split: str, classes: Sequence[str]) -> _Found:
@@ -163,13 +159,11 @@ def _walk(root: Path, folder: str, seen: set[tuple[int, int]]) -> Iterator[str]:
             yield f"{folder}/{name}"
 
 
-def _check_test_classes(root: Path, split_names: Sequence[str], classes: Sequence[str]) -> None:
-    if len(split_names) == 1:
-        return
-    unknown = sorted(set(_folders(root / split_names[1])) - set(classes))
+def _check_test_classes(root: Path, train: str, test: str, classes: Sequence[str]) -> None:
+    unknown = sorted(set(_folders(root / test)) - set(classes))
     if unknown:
         raise DataError(
-            f"{root}: {len(unknown)} of the classes in '{split_names[1]}' are not in '{split_names[0]}': "
+            f"{root}: {len(unknown)} of the classes in '{test}' are not in '{train}': "
             f"{', '.join(map(repr, unknown[:5]))}{', ...' if len(unknown) > 5 else ''}; each needs a training folder"
         )
 

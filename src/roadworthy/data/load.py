@@ -58,7 +58,7 @@ def load_data(
             f"data: got {type(spec).__name__}, expected a specification such as 'digits' or 'folder:PATH'"
         )
     name, _, argument = spec.partition(":")
-    if name not in sources and Path(spec).expanduser().exists():
+    if spec and name not in sources and Path(spec).expanduser().exists():
         raise InputError(f"data: {spec!r} is a path; say what lies there: 'folder:{spec}' or 'parquet:{spec}'")
     options = Options(
         spec=spec,

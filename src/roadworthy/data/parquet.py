@@ -8,6 +8,7 @@ read once whatever the order.
 from __future__ import annotations
 
 import re
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +23,7 @@ from roadworthy.data.options import Options
 from roadworthy.data.parquet_schema import Columns, class_names, columns_of
 from roadworthy.data.registry import sources
 from roadworthy.data.splits import TEST_NAMES, TRAIN_NAMES, check_classes, hash_split
-from roadworthy.errors import DataError, InputError
+from roadworthy.errors import DataError, InputError, RoadworthyWarning
 from roadworthy.records import Data, Split
 
 CACHE_BYTES = 128 << 20  # encoded images kept in memory, for each split
@@ -68,16 +69,25 @@ class Blocks:
             np.cumsum([0, *(meta.row_group(group).num_rows for group in range(meta.num_row_groups))])
             for meta in self._metadata
         ]
-        self.bytes = sum(self._group_bytes(file, group) for file, group in self._all_groups())
+        sizes = [self._group_bytes(file) for file in range(len(paths))]
+        self.bytes = sum(map(sum, sizes))
+        self._block_rows = [
+            [
+                max(1, min(_BLOCK_ROWS, rows * _BLOCK_BYTES // max(size, 1)))
+                for rows, size in zip(np.diff(groups).tolist(), sizes[file], strict=True)
+            ]
+            for file, groups in enumerate(self._groups)
+        ]
         self._reset()
 
     def _reset(self) -> None:
         self._kept: OrderedDict[tuple[int, int, int], Any] = OrderedDict()
+        self._kept_bytes = 0
         self._open: tuple[int, int, int, Iterator[Any]] | None = None  # file, group, next block, its reader
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave blocks and readers behind when a worker process gets a copy."""
-        return {name: value for name, value in vars(self).items() if name not in ("_kept", "_open")}
+        return {name: value for name, value in vars(self).items() if name not in ("_kept", "_kept_bytes", "_open")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -91,7 +101,7 @@ class Blocks:
         """
         group = int(np.searchsorted(self._groups[file], row, side="right")) - 1
         within = row - int(self._groups[file][group])
-        rows = self._block_rows(file, group)
+        rows = self._block_rows[file][group]
         block = self._block(file, group, within // rows)
         if isinstance(block, str):
             raise DataError(block)
@@ -104,7 +114,7 @@ class Blocks:
             if position is None or position[:2] != key[:2] or position[2] > number:
                 position = (file, group, 0, self._reader(file, group))
             for at in range(position[2], number + 1):
-                self._keep((file, group, at), self._next(file, group, position[3]))
+                self._keep((file, group, at), self._next(file, group, at, position[3]))
             self._open = (file, group, number + 1, position[3])
         self._kept.move_to_end(key)
         return self._kept[key]
@@ -115,34 +125,40 @@ class Blocks:
         path, metadata = self._paths[file], self._metadata[file]
         with pq.ParquetFile(path, metadata=metadata, buffer_size=1 << 20, pre_buffer=False) as opened:
             yield from opened.iter_batches(
-                self._block_rows(file, group), row_groups=[group], columns=[self._column], use_threads=False
+                self._block_rows[file][group], row_groups=[group], columns=[self._column], use_threads=False
             )
 
-    def _next(self, file: int, group: int, reader: Iterator[Any]) -> Any:
+    def _next(self, file: int, group: int, number: int, reader: Iterator[Any]) -> Any:
+        """Return the next block, or the text of what is wrong with it."""
         import pyarrow as pa
 
+        rows = self._block_rows[file][group]
+        expected = min(rows, int(self._groups[file][group + 1] - self._groups[file][group]) - number * rows)
         try:
-            return next(reader).column(0)
-        except (pa.ArrowException, OSError, StopIteration) as error:
-            return f"{self._paths[file]}: row group {group} cannot be read: {error or 'it ends early'}"
+            block = next(reader).column(0)
+            cause = "" if len(block) == expected else f"{len(block)} rows came at once, not {expected}"
+        except StopIteration:
+            cause = "it ends early"
+        except (pa.ArrowException, OSError) as error:
+            cause = str(error)
+        return f"{self._paths[file]}: row group {group} cannot be read: {cause}" if cause else block
 
     def _keep(self, key: tuple[int, int, int], block: Any) -> None:
-        self._kept[key] = block
-        while len(self._kept) > 1 and sum(map(_size, self._kept.values())) > self._cache_bytes:
-            self._kept.popitem(last=False)
+        if key not in self._kept:
+            self._kept[key] = block
+            self._kept_bytes += _size(block)
+        while len(self._kept) > 1 and self._kept_bytes > self._cache_bytes:
+            self._kept_bytes -= _size(self._kept.popitem(last=False)[1])
 
-    def _all_groups(self) -> Iterator[tuple[int, int]]:
-        for file, groups in enumerate(self._groups):
-            yield from ((file, group) for group in range(len(groups) - 1))
-
-    def _group_bytes(self, file: int, group: int) -> int:
-        columns = self._metadata[file].row_group(group)
-        chunks = (columns.column(position) for position in range(columns.num_columns))
-        return sum(c.total_uncompressed_size for c in chunks if c.path_in_schema.split(".")[0] == self._column)
-
-    def _block_rows(self, file: int, group: int) -> int:
-        rows = int(self._groups[file][group + 1] - self._groups[file][group])
-        return max(1, min(_BLOCK_ROWS, rows * _BLOCK_BYTES // max(self._group_bytes(file, group), 1)))
+    def _group_bytes(self, file: int) -> list[int]:
+        """Return the uncompressed size of the image column in each row group."""
+        sizes = []
+        for group in range(self._metadata[file].num_row_groups):
+            columns = self._metadata[file].row_group(group)
+            chunks = (columns.column(position) for position in range(columns.num_columns))
+            own = (chunk for chunk in chunks if chunk.path_in_schema.split(".")[0] == self._column)
+            sizes.append(sum(chunk.total_uncompressed_size for chunk in own))
+        return sizes
 
 
 def _size(block: Any) -> int:
@@ -250,6 +266,12 @@ def _locate(path: Path) -> tuple[Path, list[str], list[str]]:
     for file in files:
         by_split.setdefault(_split_of(file), []).append(file)
     train = next((by_split[name] for name in TRAIN_NAMES if name in by_split), None)
+    if train is not None and None in by_split:
+        warnings.warn(
+            f"{path}: {len(by_split[None])} .parquet files of no split are left out; the first: {by_split[None][0]}",
+            RoadworthyWarning,
+            stacklevel=5,
+        )
     test = next((by_split[name] for name in TEST_NAMES if name in by_split), [])
     if train is None and test:
         raise DataError(f"{path}: {test[0]} is a test split, but there is no train*.parquet beside it")
@@ -257,11 +279,11 @@ def _locate(path: Path) -> tuple[Path, list[str], list[str]]:
 
 
 def _split_of(file: str) -> str | None:
-    """Return the split that a file's name or one of its folders starts with, as in train-00000-of-00002.parquet."""
+    """Return the split that a file's name or one of its folders says, as in data/train-00000-of-00002.parquet."""
     for part in reversed(file.lower().removesuffix(".parquet").split("/")):
-        word = re.match(r"[a-z]*", part)
-        if word and word[0] in (*TRAIN_NAMES, *TEST_NAMES):
-            return word[0]
+        for word in re.findall(r"[a-z]+", part):
+            if word in (*TRAIN_NAMES, *TEST_NAMES):
+                return str(word)
     return None
 
 
