@@ -77,10 +77,9 @@ class MapSources:
         if self.named:
             maps = attribute(
                 classifier.model,
-                batch.images,
+                batch,
                 self.named,
                 target=targets,
-                ids=batch.ids,
                 max_batch=classifier.max_batch,
                 normalize=classifier.normalize,
                 output=classifier.output,

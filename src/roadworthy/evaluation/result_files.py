@@ -23,6 +23,7 @@ def write_result(result: Result, path: str | Path) -> Path:
     if folder.exists() and not folder.is_dir():
         raise InputError(f"save: {folder} is a file, expected a folder")
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "result.json").unlink(missing_ok=True)  # written last: without it a half-written folder is not read
     in_one_step(folder / "results.parquet", lambda file: result.table.to_parquet(file, index=False))
     in_one_step(folder / "per_sample.parquet", lambda file: _write_per_sample(result, file))
     in_one_step(folder / "ranking.csv", lambda file: result.ranking().to_csv(file, index=False))

@@ -1,0 +1,83 @@
+"""The command's entrance: verbs, and errors as one line."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+import typer
+
+import roadworthy
+from roadworthy.cli import attribute, demo, report, road, sources
+from roadworthy.cli.console import err
+from roadworthy.errors import RoadworthyError
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="roadworthy",
+    help="Which explanation of a classifier can be believed? Rank attribution methods by removal.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("demo")(demo.demo)
+app.command("attribute")(attribute.attribute)
+app.command("road")(road.road)
+app.command("report")(report.report)
+app.command("sources")(sources.sources)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"roadworthy {roadworthy.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error; may stand anywhere."),
+) -> None:
+    """Hold the options that stand before a verb; the docstring of the group is the help above."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command and exit: 0 done, 2 a user error (one line), 1 a fault of the program, 130 interrupted.
+
+    Args:
+        arguments: command line without the program's name; ``sys.argv`` by default.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in given
+    rest = [argument for argument in given if argument != "--debug"]
+    warnings.showwarning = _show_warning
+    try:
+        app(rest, prog_name="roadworthy")
+    except KeyboardInterrupt:
+        err.print("[bold]Stopped.[/] The same command goes on from here.")
+        raise SystemExit(INTERRUPTED) from None
+    except (RoadworthyError, OSError) as error:
+        if debug:
+            raise
+        _one_line("error", error)
+        raise SystemExit(2) from None
+    except MemoryError as error:
+        if debug:
+            raise
+        _one_line("out of memory", error, "; try a smaller --max-batch")
+        raise SystemExit(2) from None
+    except Exception as error:
+        if debug:
+            raise
+        _one_line(f"unexpected {type(error).__name__}", error, " (--debug shows where)")
+        raise SystemExit(1) from None
+
+
+def _one_line(kind: str, error: BaseException, tail: str = "") -> None:
+    text = " ".join(str(error).split()) or type(error).__name__
+    err.print(f"{kind}: {text}{tail}", style="red", markup=False, highlight=False, soft_wrap=True)
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    err.print(f"warning: {message}", style="yellow", markup=False, highlight=False, soft_wrap=True)

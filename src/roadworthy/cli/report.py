@@ -1,0 +1,28 @@
+"""``roadworthy report``: the report of a finished run, made anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from roadworthy.cli.console import print_json
+from roadworthy.cli.options import JsonOption
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Write report.html, the figures and ranking.csv of a finished run anew, and print its verdict."""
+    from roadworthy.cli.road import show
+    from roadworthy.evaluation import load_result
+    from roadworthy.report import write_all
+
+    result = load_result(folder)
+    written = write_all(result, folder)
+    if as_json:
+        print_json({name: str(path) for name, path in written.items()})
+    else:
+        show(result, written)

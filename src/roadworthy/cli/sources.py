@@ -1,0 +1,38 @@
+"""``roadworthy sources``: what can be named on the command line."""
+
+from __future__ import annotations
+
+from roadworthy.cli.console import out, print_json
+from roadworthy.cli.options import JsonOption
+
+
+def sources(as_json: JsonOption = False) -> None:
+    """List data sets, models, methods, imputers and strategies by name."""
+    from rich.text import Text
+
+    from roadworthy.attribution import methods
+    from roadworthy.data import sources as data_sets
+    from roadworthy.evaluation import presets
+    from roadworthy.imputation import imputers
+    from roadworthy.model import models
+
+    registries = {
+        "data sets (--data)": data_sets,
+        "models (--model)": models,
+        "methods (--methods)": methods,
+        "imputers (--imputer)": imputers,
+        "strategies (--strategy)": presets,
+    }
+    if as_json:
+        print_json(
+            {
+                title.split(" (")[0]: {name: registry.describe(name) for name in registry}
+                for title, registry in registries.items()
+            }
+        )
+        return
+    for title, registry in registries.items():
+        out.print(Text(title, style="bold"))
+        width = max(len(name) for name in registry)
+        for name in registry:
+            out.print(Text(f"  {name:<{width}}  {registry.describe(name)}"), soft_wrap=True)

@@ -1,0 +1,117 @@
+"""The record of a result: tables against plain NumPy, and a folder that gives back what was put in."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import roadworthy as rw
+from roadworthy.errors import DataError, InputError
+
+
+@pytest.fixture
+def result(q4, q4_data, q4_maps):
+    images, labels = q4_data(n=24)
+    return rw.evaluate(q4, images, labels, q4_maps(images), classes=["a", "b", "<c>", "d"], repeats=2)
+
+
+def test_the_table_is_the_mean_of_the_samples(result) -> None:
+    keys = ["method", "order", "fraction", "repeat"]
+    means = (
+        result.per_sample.groupby(keys, observed=True, sort=False)[["top1", "probability", "logit"]]
+        .mean()
+        .reset_index()
+    )
+    table = result.table
+    assert len(table) == 3 * 2 * 6 * 2
+    assert (table[keys].astype(str).to_numpy() == means[keys].astype(str).to_numpy()).all()
+    for readout in ("top1", "probability", "logit"):
+        np.testing.assert_allclose(table[readout], means[readout], rtol=1e-5)
+    assert table.removed.unique().tolist() == [0, 25, 76, 128, 179, 230]
+    assert len(result.per_sample) == len(table) * 24
+
+
+def test_the_score_is_the_area_between_the_two_curves(result) -> None:
+    mean = result.table.groupby(["method", "order", "fraction"]).top1.mean()
+    for row in result.ranking().itertuples():
+        areas = {}
+        for order in ("morf", "lerf"):
+            curve = mean[row.method, order]
+            areas[order] = np.trapezoid(curve.to_numpy(), curve.index.to_numpy()) / 0.9
+        assert row.score == pytest.approx(areas["lerf"] - areas["morf"], abs=1e-12)
+        assert (row.morf_area, row.lerf_area) == pytest.approx((areas["morf"], areas["lerf"]), abs=1e-12)
+        assert row.low <= row.score <= row.high
+
+
+def test_a_folder_gives_back_what_was_put_in(result, tmp_path) -> None:
+    result.save(tmp_path / "run")
+    back = rw.load_result(tmp_path / "run")
+    pd.testing.assert_frame_equal(back.table, result.table)
+    pd.testing.assert_frame_equal(back.per_sample, result.per_sample)
+    pd.testing.assert_frame_equal(back.ranking(), result.ranking())
+    pd.testing.assert_frame_equal(back.method_info, result.method_info)
+    assert (back.settings, back.provenance, back.warnings, back.ids, back.classes) == (
+        json.loads(json.dumps(result.settings)), result.provenance, result.warnings, result.ids, result.classes,
+    )  # fmt: skip
+    for name in ("images", "maps", "copies", "answers", "labels"):
+        assert (getattr(back.sheet, name) == getattr(result.sheet, name)).all()
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "run" / "results.parquet"), result.table)
+    assert pd.read_csv(tmp_path / "run" / "ranking.csv").method.tolist() == result.ranking().method.tolist()
+
+
+def test_nothing_half_written_is_read(result, tmp_path, monkeypatch) -> None:
+    result.save(tmp_path)
+    monkeypatch.setattr("roadworthy.evaluation.result_files._write_per_sample", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        result.save(tmp_path)
+    with pytest.raises(DataError, match=r"result\.json is missing"):
+        rw.load_result(tmp_path)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_broken_and_missing_files_are_named(result, tmp_path) -> None:
+    with pytest.raises(DataError, match="no result lies here"):
+        rw.load_result(tmp_path)
+    result.save(tmp_path)
+    (tmp_path / "per_sample.parquet").write_bytes(b"PAR1 nonsense")
+    with pytest.raises(DataError, match=r"per_sample\.parquet: cannot be read"):
+        rw.load_result(tmp_path)
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(InputError, match="is a file, expected a folder"):
+        result.save(tmp_path / "file")
+
+
+def test_provenance_states_what_a_reader_needs(result) -> None:
+    assert result.provenance["n"] == 24
+    assert len(result.provenance["ids_hash"]) == 16
+    assert {"torch", "numpy", "roadworthy", "python"} <= set(result.provenance["versions"])
+    assert result.settings["imputer"] == "noisy-linear"
+    assert result.settings["noise"] == 0.01
+    assert result.settings["classes"] == 4
+    assert result.settings["mean_source"] == "the images evaluated"
+
+
+def test_the_sheet_shows_what_the_model_saw(q4, q4_data, q4_maps) -> None:
+    images, labels = q4_data(n=6)
+    result = rw.evaluate(q4, images, labels, q4_maps(images), imputer="zero", sheet=2)
+    sheet = result.sheet
+    assert sheet.ids == ["0", "5"]
+    assert sheet.copies.shape == (2, 3, 2, 6, 3, 16, 16)
+    assert (sheet.copies[:, :, :, 0] == sheet.images[:, None, None]).all()
+    removed = (sheet.copies[0, 0, 0] == 0).all(axis=1).sum(axis=(1, 2))
+    assert removed.tolist() == result.removed
+    hits = sheet.answers == sheet.labels[:, None, None, None]
+    assert (hits == np.moveaxis(result.scores.top1[:, :, :, 0, [0, 5]], -1, 0).astype(bool)).all()
+
+
+def test_one_order_ranks_by_its_own_area(q4, q4_data, q4_maps) -> None:
+    images, labels = q4_data(n=24)
+    morf = rw.evaluate(q4, images, labels, q4_maps(images), order="morf").ranking()
+    lerf = rw.evaluate(q4, images, labels, q4_maps(images), order="lerf").ranking()
+    assert morf.score.is_monotonic_increasing
+    assert lerf.score.is_monotonic_decreasing
+    assert morf.method.tolist()[0] == lerf.method.tolist()[0] == "oracle"
+    assert morf.attrs["direction"] != lerf.attrs["direction"]
