@@ -53,28 +53,32 @@ def main(arguments: list[str] | None = None) -> None:
     rest = [argument for argument in given if argument != "--debug"]
     warnings.showwarning = _show_warning
     try:
-        app(rest, prog_name="roadworthy")
-    except KeyboardInterrupt:
+        raise SystemExit(app(rest or ["--help"], prog_name="roadworthy", standalone_mode=False) or 0)
+    except (KeyboardInterrupt, typer.Abort):
         err.print("[bold]Stopped.[/] The same command goes on from here.")
         raise SystemExit(INTERRUPTED) from None
-    except (RoadworthyError, OSError) as error:
-        if debug:
-            raise
-        _one_line("error", error)
-        raise SystemExit(2) from None
-    except MemoryError as error:
-        if debug:
-            raise
-        _one_line("out of memory", error, "; try a smaller --max-batch")
-        raise SystemExit(2) from None
     except Exception as error:
         if debug:
             raise
+        raise SystemExit(_explain(error)) from None
+
+
+def _explain(error: Exception) -> int:
+    """Print one line for an error and return the exit status."""
+    usage = getattr(error, "format_message", None)  # the command line itself was wrong
+    if usage is not None:
+        _one_line("error", usage(), " (--help lists what is known)")
+    elif isinstance(error, (RoadworthyError, OSError)):
+        _one_line("error", error)
+    elif isinstance(error, MemoryError) or "out of memory" in str(error):
+        _one_line("out of memory", error, "; try a smaller --max-batch")
+    else:
         _one_line(f"unexpected {type(error).__name__}", error, " (--debug shows where)")
-        raise SystemExit(1) from None
+        return 1
+    return 2
 
 
-def _one_line(kind: str, error: BaseException, tail: str = "") -> None:
+def _one_line(kind: str, error: BaseException | str, tail: str = "") -> None:
     text = " ".join(str(error).split()) or type(error).__name__
     err.print(f"{kind}: {text}{tail}", style="red", markup=False, highlight=False, soft_wrap=True)
 
