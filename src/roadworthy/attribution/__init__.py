@@ -18,6 +18,23 @@ from roadworthy.attribution import (  # noqa: F401  each file registers its meth
 from roadworthy.attribution.base import Block, Family, Job, methods
 from roadworthy.attribution.front import attribute
 from roadworthy.attribution.maps import Maps
+from roadworthy.attribution.saved import SavedArray, SavedMaps, open_maps
 from roadworthy.attribution.settings import Settings, presets
+from roadworthy.attribution.store import MapStore, attribute_to_store, model_fingerprint
 
-__all__ = ["Block", "Family", "Job", "Maps", "Settings", "attribute", "methods", "presets"]
+__all__ = [
+    "Block",
+    "Family",
+    "Job",
+    "MapStore",
+    "Maps",
+    "SavedArray",
+    "SavedMaps",
+    "Settings",
+    "attribute",
+    "attribute_to_store",
+    "methods",
+    "model_fingerprint",
+    "open_maps",
+    "presets",
+]

@@ -70,37 +70,42 @@ class Explainer:
         if not isinstance(settings, Settings):
             resolve(settings, model=model, channels=1, normalize=None, mean=0.5, device=torch.device("cpu"))
 
-    def explain(self, samples: Samples) -> Explained:
-        """Compute all maps of one block.
+    def resolved(self, channels: int) -> Resolved:
+        """Return the settings in pixel units, worked out once."""
+        if self.values is None:
+            self.values = resolve(
+                self.given,
+                model=self.classifier.model,
+                channels=channels,
+                normalize=self.classifier.normalize,
+                mean=self.mean,
+                device=self.classifier.device,
+            )
+        return self.values
+
+    def explain(self, samples: Samples, *, only: Sequence[Request] | None = None) -> Explained:
+        """Compute the maps of one block, all or ``only`` some.
 
         Raises:
             AttributionError: a method has no meaning here, or its map is not finite (naming the samples).
             ModelError: scores that are not finite.
         """
-        for request in self.requests:
+        wanted = self.requests if only is None else only
+        for request in wanted:
             if isinstance(request.source, str):
                 methods[request.source].check(kind_of(samples.images), request.name)
         with untouched(self.classifier.model):
             job = self._job(samples)
             computed = Block({})
-            for family, members in self._groups():
+            for family, members in _groups(wanted):
                 self._run_family(job, family, members, computed)
             explained = Explained({}, {}, {}, job.targets.cpu().numpy())
-            for request in self.requests:
+            for request in wanted:
                 self._take(request, job, computed, explained)
         return explained
 
     def _job(self, samples: Samples) -> Job:
         classifier = self.classifier
-        if self.values is None:
-            self.values = resolve(
-                self.given,
-                model=classifier.model,
-                channels=samples.images.shape[1],
-                normalize=classifier.normalize,
-                mean=self.mean,
-                device=classifier.device,
-            )
         logits = classifier.logits(samples.images)
         bad = ~torch.isfinite(logits).all(dim=1)
         if bool(bad.any()):
@@ -121,19 +126,9 @@ class Explainer:
             logits,
             samples.ids,
             self.seed,
-            self.values,
+            self.resolved(samples.images.shape[1]),
             self.cache,
         )
-
-    def _groups(self) -> Iterator[tuple[Family, list[str]]]:
-        groups: dict[str, tuple[Family, list[str]]] = {}
-        for request in self.requests:
-            if isinstance(request.source, str):
-                family = methods[request.source]
-                _, members = groups.setdefault(family.name, (family, []))
-                if request.source not in members:
-                    members.append(request.source)
-        yield from groups.values()
 
     def _run_family(self, job: Job, family: Family, members: list[str], into: Block) -> None:
         """Compute a family in parts that fill some batches each, so that progress moves."""
@@ -142,7 +137,7 @@ class Explainer:
         for begin in range(0, len(job.ids), size):
             part = _slice(job, slice(begin, begin + size))
             parts.append(family.compute(part, members))
-            self._tick(len(part.ids) * len(members))
+            self.tick(len(part.ids) * len(members))
         for name in members:
             into.maps[name] = np.concatenate([_array(part.maps[name]) for part in parts])
             found = parts[0].per_sample.get(name, {})
@@ -160,11 +155,12 @@ class Explainer:
         else:
             values = _call(request.name, request.source, job)
             explained.per_sample[request.name], explained.notes[request.name] = {}, {}
-            self._tick(len(job.ids))
+            self.tick(len(job.ids))
         _check(request.name, values, job)
         explained.maps[request.name] = np.ascontiguousarray(values if request.sign > 0 else -values, dtype=np.float32)
 
-    def _tick(self, done: int) -> None:
+    def tick(self, done: int) -> None:
+        """Report ``done`` more maps."""
         if self.progress is not None:
             self.progress(done)
 
@@ -189,6 +185,17 @@ def _refuse_inference(model: Callable[..., Any]) -> None:
                     f"The model's parameter {name!r} was made inside torch.inference_mode() and can take no part in "
                     "gradients; build or load the model outside of it, or pass copy.deepcopy(model) made outside"
                 )
+
+
+def _groups(requests: Sequence[Request]) -> Iterator[tuple[Family, list[str]]]:
+    groups: dict[str, tuple[Family, list[str]]] = {}
+    for request in requests:
+        if isinstance(request.source, str):
+            family = methods[request.source]
+            _, members = groups.setdefault(family.name, (family, []))
+            if request.source not in members:
+                members.append(request.source)
+    yield from groups.values()
 
 
 def _slice(job: Job, part: slice) -> Job:

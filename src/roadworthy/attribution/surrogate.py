@@ -1,8 +1,8 @@
 """LIME (Ribeiro et al. 2016) and kernel SHAP (Lundberg and Lee 2017) by captum, over a grid of superpixels.
 
 captum draws from the global generators; here each sample is explained alone with those seeded from its id and put
-back after, so that batch size and order change nothing. LIME fits a ridge regression as its authors' code does: captum's
-default, a lasso, gives empty maps where logits differ little.
+back after, so that batch size and order change nothing. LIME fits a ridge regression as its authors' code does:
+captum's default, a lasso, gives empty maps where logits differ little.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _explain(job: Job, name: str, explainer: Any, samples: int) -> Block:
 
 
 def grid(shape: tuple[int, ...], cells: int) -> torch.Tensor:
-    """Number the superpixels of one sample: a grid over positions, shared by the channels; features of a table singly.
+    """Number the superpixels of one sample: a grid over positions, shared by channels; features of a table singly.
 
     Args:
         shape: (C, H, W), (C, T) or (F,).

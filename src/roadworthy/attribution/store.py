@@ -1,0 +1,291 @@
+"""Maps written to disk as they are made: a zarr 3 store that an interrupted run goes on with.
+
+Layout: ``maps/NAME`` (percent-encoded), ``ids``, ``targets`` and ``per_sample/NAME/KEY`` grow block by block; a block
+is one chunk, compressed and with a checksum (crc32c). Each array's attribute ``finished`` is the number of rows that
+count. It is raised, in one atomic replacement of the metadata, only after the rows before it are written; whatever
+a killed run left beyond it is written again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import torch
+
+from roadworthy.attribution.front import Explained, Explainer
+from roadworthy.attribution.requests import Methods, Request
+from roadworthy.attribution.samples import Images, Samples, as_labels, blocks
+from roadworthy.attribution.saved import FORMAT, IDS, SavedMaps, open_maps
+from roadworthy.errors import DataError, InputError
+from roadworthy.types import Ids
+
+
+def model_fingerprint(model: Callable[..., Any]) -> str:
+    """Hash a model's class and state, so that maps of another model are not taken for its own.
+
+    Args:
+        model: a module (class, names, types and bytes of its state), or a callable (its qualified name).
+
+    Returns:
+        A short text.
+
+    Example:
+        >>> model_fingerprint(torch.nn.ReLU())
+        'ReLU:e4a6a0577479b2b4'
+    """
+    if not isinstance(model, torch.nn.Module):
+        return f"callable:{getattr(model, '__module__', '')}:{getattr(model, '__qualname__', type(model).__name__)}"
+    digest = hashlib.blake2b(digest_size=8)
+    for name, value in model.state_dict().items():
+        digest.update(name.encode())
+        if isinstance(value, torch.Tensor):
+            plain = value.detach().cpu().contiguous()
+            digest.update(f"{plain.dtype}{tuple(plain.shape)}".encode())
+            digest.update(plain.flatten().view(torch.uint8).numpy().tobytes())
+    return f"{type(model).__name__}:{digest.hexdigest()}"
+
+
+class MapStore:
+    """A store of maps that grows in blocks.
+
+    Args:
+        path: folder of the store; made if it is not there.
+        key: what the maps depend on, as JSON types; a store made with another key is refused.
+        block: samples in a block, which is what is lost at most by an interruption.
+
+    Raises:
+        DataError: the folder holds something else, or maps made with another key.
+    """
+
+    def __init__(self, path: str | Path, key: dict[str, Any], *, block: int = 32) -> None:
+        import zarr
+
+        self.path = Path(path)
+        if self.path.exists() and any(self.path.iterdir()) and not (self.path / "zarr.json").exists():
+            raise DataError(f"{self.path} is not empty and holds no maps; choose another path")
+        self.group: Any = zarr.open_group(str(self.path), mode="a")
+        if not self.group.attrs.get("format"):
+            if any(self.group.members()):
+                raise DataError(f"{self.path} is a zarr group of another kind; choose another path")
+            self.group.attrs.update({"format": FORMAT, "version": 1, "block": block, "key": json.dumps(key)})
+        if self.group.attrs["format"] != FORMAT:
+            raise DataError(f"{self.path} is a {self.group.attrs['format']!r}, not {FORMAT!r}; choose another path")
+        attributes: dict[str, Any] = self.group.attrs.asdict()
+        self.block = int(attributes["block"])
+        self._check_key(json.loads(attributes["key"]), json.loads(json.dumps(key)))
+
+    def _check_key(self, stored: dict[str, Any], given: dict[str, Any]) -> None:
+        different = [name for name in {**stored, **given} if stored.get(name) != given.get(name)]
+        if different:
+            found = "; ".join(_difference(name, stored.get(name), given.get(name)) for name in different)
+            raise DataError(
+                f"{self.path} holds maps made in another way: {found}. Choose another path, or delete this folder; "
+                f"open_maps({str(self.path)!r}) still reads it."
+            )
+
+    def finished(self, node: str) -> int:
+        """Return how many rows of an array count; 0 if it is not there."""
+        return int(self.group[node].attrs.get("finished", 0)) if node in self.group else 0
+
+    def append(self, node: str, start: int, values: np.ndarray, **attributes: Any) -> None:
+        """Write rows from ``start`` on and make them count.
+
+        Args:
+            node: path of the array in the store, encoded.
+            start: position of the first row, a multiple of the block.
+            values: (rows, ...).
+            attributes: kept with the array, as JSON types.
+        """
+        if node not in self.group:
+            self._create(node, values)
+        array = self.group[node]
+        if tuple(array.shape[1:]) != values.shape[1:]:
+            raise DataError(
+                f"{self.path}: {node} has samples of shape {tuple(array.shape[1:])}, these have {values.shape[1:]}; "
+                "samples of a store have one shape"
+            )
+        end = start + len(values)
+        if array.shape[0] < end:
+            array.resize((end, *array.shape[1:]))
+        array[start:end] = values
+        array.attrs.update({**attributes, "finished": max(end, self.finished(node))})
+
+    def _create(self, node: str, values: np.ndarray) -> None:
+        from zarr.codecs import Crc32cCodec, ZstdCodec
+
+        text = values.dtype.kind in "OUT"
+        self.group.create_array(
+            node,
+            shape=(0, *values.shape[1:]),
+            dtype="string" if text else values.dtype,
+            chunks=(self.block, *values.shape[1:]),
+            compressors=[ZstdCodec(level=1), Crc32cCodec()],
+            fill_value="" if text else (np.nan if values.dtype.kind == "f" else -1),
+        )
+
+    def check_ids(self, start: int, ids: list[str]) -> None:
+        """Hold a block's ids against those stored.
+
+        Raises:
+            DataError: they differ, naming the first that does.
+        """
+        if start >= self.finished(IDS):
+            return
+        known = [str(sample) for sample in self.group[IDS][start : min(self.finished(IDS), start + len(ids))]]
+        for place, (old, new) in enumerate(zip(known, ids, strict=False)):
+            if old != new:
+                raise DataError(
+                    f"{self.path} holds maps of other samples: number {start + place} is {old!r} there and {new!r} "
+                    "here. Choose another path, or delete this folder."
+                )
+
+    def complete(self, n: int) -> None:
+        """Note that all ``n`` samples are done."""
+        if n < self.finished(IDS):
+            more = self.finished(IDS)
+            raise DataError(f"{self.path} holds maps of {more} samples, these are {n}; choose another path")
+        self.group.attrs.update({"complete": True})
+
+
+def _difference(name: str, stored: Any, given: Any) -> str:
+    if isinstance(stored, dict) and isinstance(given, dict):
+        parts = [key for key in {**stored, **given} if stored.get(key) != given.get(key)]
+        return "; ".join(_difference(f"{name}.{key}", stored.get(key), given.get(key)) for key in parts)
+    return f"{name} is {stored!r} there and {given!r} here"
+
+
+def attribute_to_store(
+    model: Callable[..., Any],
+    images: Images,
+    methods: Methods,
+    path: str | Path,
+    *,
+    block: int = 32,
+    labels: Any = None,
+    target: Any = "predicted",
+    ids: Ids | None = None,
+    **options: Any,
+) -> SavedMaps:
+    """Compute maps and write them to a zarr store block by block; a run that was interrupted goes on where it was.
+
+    Blocks that are finished are not computed again; methods that the store does not hold yet are added.
+
+    Args:
+        model: as for :func:`attribute`.
+        images: as for :func:`attribute`; a Split or batches are read as they are needed.
+        methods: as for :func:`attribute`.
+        path: folder of the store, ``NAME.zarr``.
+        block: samples in a block.
+        labels: as for :func:`attribute`.
+        target: as for :func:`attribute`.
+        ids: as for :func:`attribute`.
+        options: the further keywords of :func:`attribute`: ``seed``, ``max_batch``, ``normalize``, ``settings``,
+            ``mean``, ``output``, ``layout``, ``device``, ``progress``.
+
+    Returns:
+        The store, opened with :func:`open_maps`.
+
+    Raises:
+        DataError: the store was made with another model, other settings or other samples; says which.
+
+    Example:
+        >>> import tempfile
+        >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 3))
+        >>> path = tempfile.mkdtemp() + "/maps.zarr"
+        >>> maps = attribute_to_store(model, torch.rand(5, 1, 4, 4), ["grad"], path, block=2)
+        >>> maps["grad"][3:].shape, maps.ids
+        ((2, 1, 4, 4), ['0', '1', '2', '3', '4'])
+    """
+    if not isinstance(block, int) or block < 1:
+        raise InputError(f"block: got {block!r}, expected an integer of at least 1")
+    explainer = Explainer(model, methods, **options)
+    store: MapStore | None = None
+    size, start = _block_of(path, block), 0
+    layout = explainer.classifier.layout
+    for samples in blocks(images, size, labels=labels, target=target, ids=ids, layout=layout):
+        if store is None:
+            store = MapStore(path, _key(explainer, samples, target), block=block)
+            store.group.attrs.update({"complete": False})
+        _write_block(store, explainer, samples, start)
+        start += len(samples.ids)
+    assert store is not None  # blocks() refuses to yield nothing
+    store.complete(start)
+    return open_maps(path)
+
+
+def _block_of(path: str | Path, block: int) -> int:
+    """Return the block size that a store at ``path`` was made with, or the one wanted."""
+    file = Path(path) / "zarr.json"
+    if not file.exists():
+        return block
+    attributes = json.loads(file.read_text(encoding="utf8")).get("attributes", {})
+    return int(attributes.get("block", block))
+
+
+def _key(explainer: Explainer, samples: Samples, target: Any) -> dict[str, Any]:
+    classifier = explainer.classifier
+    values = explainer.resolved(samples.images.shape[1])
+    given = target if isinstance(target, str) else _hash(as_labels(target, None, "target"))
+    normalize = classifier.normalize
+    return {
+        "model": model_fingerprint(classifier.model),
+        "settings": values.describe(),
+        "seed": explainer.seed,
+        "target": given,
+        "normalize": None if normalize is None else [np.asarray(part, dtype=float).tolist() for part in normalize],
+        "output": getattr(classifier.output, "__qualname__", None) or classifier.output,
+        "layout": classifier.layout,
+    }
+
+
+def _hash(values: torch.Tensor) -> str:
+    return "given:" + hashlib.blake2b(values.numpy().tobytes(), digest_size=8).hexdigest()
+
+
+def _write_block(store: MapStore, explainer: Explainer, samples: Samples, start: int) -> None:
+    end = start + len(samples.ids)
+    store.check_ids(start, samples.ids)
+    waiting = [request for request in explainer.requests if store.finished(_node(request.name)) < end]
+    for request in explainer.requests:
+        _check_method(store, explainer, request)
+    explainer.tick((len(explainer.requests) - len(waiting)) * len(samples.ids))
+    if waiting:
+        _append(store, explainer, explainer.explain(samples, only=waiting), waiting, samples, start)
+
+
+def _append(
+    store: MapStore, explainer: Explainer, found: Explained, waiting: list[Request], samples: Samples, start: int
+) -> None:
+    for request in waiting:
+        name = request.name
+        for key, values in found.per_sample[name].items():
+            store.append(f"per_sample/{quote(name, safe='')}/{quote(key, safe='')}", start, values)
+    store.append("targets", start, found.targets)
+    store.append(IDS, start, np.array(samples.ids, dtype=object))
+    for request in waiting:  # last: a map's row counts once all that belongs to it is there
+        about = {"method": explainer.settings_of(request), "notes": found.notes[request.name]}
+        store.append(_node(request.name), start, found.maps[request.name], **json.loads(json.dumps(about)))
+
+
+def _node(name: str) -> str:
+    return f"maps/{quote(name, safe='')}"
+
+
+def _check_method(store: MapStore, explainer: Explainer, request: Request) -> None:
+    """The same name may stand for another method or callable than before."""
+    node = _node(request.name)
+    if node not in store.group:
+        return
+    stored = store.group[node].attrs.get("method", {})
+    given = json.loads(json.dumps(explainer.settings_of(request)))
+    if stored and stored != given:
+        raise DataError(
+            f"{store.path}: the maps {request.name!r} there are of another method: "
+            f"{_difference('it', stored, given)}. Give this one another name, or choose another path."
+        )
