@@ -25,6 +25,7 @@ from roadworthy.statistics import (
 
 READOUTS = ("top1", "top5", "probability", "logit")
 FORMAT = 1
+_ORDERS = {"morf": "MoRF", "lerf": "LeRF"}
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ class Result:
         frame["value"], frame["low"], frame["high"] = values.mean(axis=-1).ravel(), low.ravel(), high.ravel()
         return frame
 
-    def ranking(self, readout: str | None = None, *, level: float = 0.95, draws: int = 10000) -> pd.DataFrame:
+    def ranking(self, readout: str | None = None, *, level: float = 0.95, draws: int | None = None) -> pd.DataFrame:
         """Rank the methods.
 
         With both orders the score is the symmetric gain, the area between the LeRF and the MoRF curve (same
@@ -176,7 +177,7 @@ class Result:
         Args:
             readout: what the curves are made of; the strategy's own by default.
             level: coverage of the intervals (paired bootstrap over samples).
-            draws: bootstrap draws.
+            draws: bootstrap draws; by default 10,000, or more where many pairs of methods need smaller p-values.
 
         Returns:
             Columns method, score, low, high, rank, group and the area of each order; methods that share a
@@ -184,6 +185,8 @@ class Result:
             direction, level, readout and n.
         """
         scores, name, higher = self.method_scores(readout)
+        if draws is None:  # p goes down to 2 / draws, and Holm multiplies it by the number of pairs
+            draws = max(10_000, 30 * len(self.methods) * (len(self.methods) - 1))
         frame = rank_methods(scores, self.methods, higher_is_better=higher, level=level, draws=draws, seed=self._seed)
         values = self._mean_over_repeats(readout).mean(axis=-1)
         for o, order in enumerate(self.orders):
@@ -194,7 +197,7 @@ class Result:
         frame.attrs |= {"score": name, "readout": readout or self.readout}
         return frame
 
-    def pairwise(self, readout: str | None = None, *, level: float = 0.95, draws: int = 10000) -> pd.DataFrame:
+    def pairwise(self, readout: str | None = None, *, level: float = 0.95, draws: int | None = None) -> pd.DataFrame:
         """Difference of every pair of methods, with interval and Holm-corrected p-value."""
         return pairwise_table(self.ranking(readout, level=level, draws=draws))
 
@@ -218,7 +221,7 @@ class Result:
             morf, lerf = curves[:, self.orders.index("morf")], curves[:, self.orders.index("lerf")]
             return symmetric_gain(self.fractions, morf, lerf), "symmetric gain", True
         order = self.orders[0]
-        return area(self.fractions, curves[:, 0]), f"area under the {order.upper()} curve", order == "lerf"
+        return area(self.fractions, curves[:, 0]), f"area under the {_ORDERS[order]} curve", order == "lerf"
 
     def save(self, path: str | Path) -> Path:
         """Write the result to a folder: results.parquet, per_sample.parquet, ranking.csv, result.json, sheet.npz.
