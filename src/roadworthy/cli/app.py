@@ -68,6 +68,9 @@ def _explain(error: Exception) -> int:
     usage = getattr(error, "format_message", None)  # the command line itself was wrong
     if usage is not None:
         _one_line("error", usage(), " (--help lists what is known)")
+    elif isinstance(error, BrokenPipeError):  # the reader, for instance head, has left
+        sys.stderr.close()
+        return 0
     elif isinstance(error, (RoadworthyError, OSError)):
         _one_line("error", error)
     elif isinstance(error, MemoryError) or "out of memory" in str(error):

@@ -92,18 +92,14 @@ def run_road(
     strategy_fields = {key: value for key, value in choices.items() if key not in ("strategy", "repeats")}
     chosen = Strategy.of(choices["strategy"], **strategy_fields)  # a wrong option must not cost an hour of maps first
     named = {name: source for name, source in methods.items() if not isinstance(source, Path)}
-    maps: dict[str, Any] = {}
-    if named:
-        store = store_maps(subject, named, folder / "maps.zarr", shared)
-        maps.update({name: store[name] for name in named})
-    maps.update({name: _saved_map(name, source) for name, source in methods.items() if isinstance(source, Path)})
+    maps = _gathered(subject, methods, named, folder / "maps.zarr", shared)
     copies = len(subject.split) * len(methods) * len(chosen.orders) * len(chosen.fractions) * choices["repeats"]
     with bar("degraded copies", total=copies) as progress:
         result = evaluate(
             subject.model,
             subject.split,
             None,
-            {name: maps[name] for name in methods},
+            maps,
             strategy=chosen,
             repeats=choices["repeats"],
             mean=subject.data.mean,
@@ -114,6 +110,20 @@ def run_road(
             **shared,
         )
     return result, write_all(result, folder)
+
+
+def _gathered(
+    subject: Subject, methods: dict[str, Any], named: dict[str, Any], store_path: Path, shared: dict[str, Any]
+) -> Any:
+    """Put maps made here and maps from files into one mapping, in the order the methods were named."""
+    from roadworthy.attribution import Maps
+
+    files = {name: _saved_map(name, source) for name, source in methods.items() if isinstance(source, Path)}
+    if not named:
+        return files
+    store = store_maps(subject, named, store_path, shared)
+    arrays = {name: files[name] if name in files else store[name] for name in methods}
+    return Maps(arrays, ids=store.ids or subject.split.ids, targets=store.info["targets"], info=store.info)
 
 
 def _saved_map(name: str, path: Path) -> Any:
@@ -134,7 +144,8 @@ def show(result: Result, written: dict[str, Path]) -> None:
 
     ranking = result.ranking()
     print_frame(ranking, f"{ranking.attrs['score']} ({ranking.attrs['readout']}), n = {result.n}")
-    for sentence in verdict(result).sentences:
+    found = verdict(result)
+    for sentence in (found.leads, found.trust):
         out.print(sentence, markup=False, highlight=False, soft_wrap=True)
     out.print(f"report: {written['report.html']}", markup=False, highlight=False, soft_wrap=True)
 
@@ -143,9 +154,10 @@ def as_record(result: Result, written: dict[str, Path]) -> dict[str, Any]:
     """Return what ``--json`` prints."""
     from roadworthy.report import verdict
 
-    ranking = result.ranking()
+    ranking, found = result.ranking(), verdict(result)
     return {
-        "verdict": list(verdict(result).sentences),
+        "verdict": [found.leads, found.trust],
+        "trust": found.level,
         "score": ranking.attrs["score"],
         "direction": ranking.attrs["direction"],
         "readout": ranking.attrs["readout"],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from roadworthy.evaluation.result import Result, Scores, Sheet, load_result
 
 if TYPE_CHECKING:
-    from roadworthy.evaluation.evaluate import evaluate as evaluate
+    from roadworthy.evaluation.flow import evaluate as evaluate
     from roadworthy.evaluation.strategy import Strategy as Strategy
 
 __all__ = ["Result", "Scores", "Sheet", "Strategy", "evaluate", "load_result", "presets"]
@@ -16,7 +16,7 @@ __all__ = ["Result", "Scores", "Sheet", "Strategy", "evaluate", "load_result", "
 def __getattr__(name: str) -> Any:
     # reading a result must not load torch, which the evaluation itself needs
     if name == "evaluate":
-        from roadworthy.evaluation.evaluate import evaluate
+        from roadworthy.evaluation.flow import evaluate
 
         return evaluate
     if name in ("Strategy", "presets"):

@@ -34,9 +34,17 @@ class MapSources:
     named: dict[str, Any] = field(default_factory=dict)
     saved: dict[str, Any] = field(default_factory=dict)
     gaps: dict[str, np.ndarray] = field(default_factory=dict)
+    names: list[str] = field(default_factory=list)
+    rows: dict[str, int] | None = None
 
     def __post_init__(self) -> None:
-        for name, source in _as_mapping(self.attributions).items():
+        sources = _as_mapping(self.attributions)
+        self.names = list(sources)
+        ids = getattr(self.attributions, "ids", None)
+        self.rows = None if ids is None else {str(sample): row for row, sample in enumerate(ids)}
+        if self.rows is not None and self.stream.known_ids and not self.rows.keys() & set(self.stream.known_ids):
+            self.rows = None  # maps made from a bare tensor are numbered by position
+        for name, source in sources.items():
             if isinstance(source, str) or callable(source):
                 self.named[name] = source
             elif hasattr(source, "__getitem__") and hasattr(source, "shape"):
@@ -48,21 +56,40 @@ class MapSources:
                     f"attributions: {name!r} is a {type(source).__name__}; expected a method name, a callable "
                     "(model, images, targets), or an array (N, ...)"
                 )
-        self.names = list(_as_mapping(self.attributions))
 
     def _checked(self, name: str, array: Any) -> Any:
+        if len(array.shape) < 2:
+            raise AttributionError(f"{name}: got shape {tuple(array.shape)}, expected one map per sample, (N, ...)")
+        if self.rows is not None:
+            if array.shape[0] != len(self.rows):
+                raise AttributionError(f"{name}: {array.shape[0]} maps for {len(self.rows)} ids")
+            return array
         if self.stream.shuffled:
             raise InputError(
                 f"attributions: {name!r} is an array, but the DataLoader shuffles, so its rows cannot be matched; "
                 "use shuffle=False"
             )
-        if len(array.shape) < 2:
-            raise AttributionError(f"{name}: got shape {tuple(array.shape)}, expected one map per sample, (N, ...)")
-        if array.shape[0] != self.stream.length:
-            enough = array.shape[0] > self.stream.length and self.stream.max_samples is not None
-            if not enough:
-                raise AttributionError(f"{name}: {array.shape[0]} maps for {self.stream.length} samples")
+        more = array.shape[0] > self.stream.length and self.stream.max_samples is not None
+        if array.shape[0] != self.stream.length and not more:
+            raise AttributionError(f"{name}: {array.shape[0]} maps for {self.stream.length} samples")
         return array
+
+    def _places(self, batch: Batch, start: int) -> np.ndarray:
+        if self.rows is None:
+            return self.stream.positions(batch.ids, start)
+        missing = [sample for sample in batch.ids if sample not in self.rows]
+        if missing:
+            raise AttributionError(
+                f"there is no map for {len(missing)} samples, the first {missing[0]!r}; make them anew"
+            )
+        return np.array([self.rows[sample] for sample in batch.ids])
+
+    def other_targets(self, targets: torch.Tensor, batch: Batch, start: int) -> int:
+        """Count the samples whose saved maps say that they explain another class than the one scored."""
+        made_for = getattr(self.attributions, "targets", None)
+        if made_for is None or not self.saved:
+            return 0
+        return int((np.asarray(made_for)[self._places(batch, start)] != targets.numpy()).sum())
 
     def block(self, classifier: Classifier, batch: Batch, targets: torch.Tensor, start: int) -> dict[str, np.ndarray]:
         """Return the maps of every method for one block, in the order the methods were given.
@@ -90,28 +117,36 @@ class MapSources:
             found.update(maps)
             self._note(maps.info)
         if self.saved:
-            places = self.stream.positions(batch.ids, start)
+            places = self._places(batch, start)
             found.update({name: self._cut(array, places) for name, array in self.saved.items()})
+            self._note_saved(places)
         return {name: found[name] for name in self.names}
 
     def digest(self, batch: Batch, start: int) -> str:
         """Hash the saved maps of a block, so that a kept block is not taken for one with other maps."""
         digest = hashlib.blake2b(digest_size=8)
-        places = self.stream.positions(batch.ids, start)
+        places = self._places(batch, start)
         for name, array in self.saved.items():
             digest.update(name.encode())
             digest.update(np.ascontiguousarray(self._cut(array, places)).tobytes())
         return digest.hexdigest()
 
     def _cut(self, array: Any, places: np.ndarray) -> np.ndarray:
-        first, last = int(places[0]), int(places[-1])
+        first, last = int(places.min()), int(places.max())
         found = _plain(array[first : last + 1])
-        return found if len(found) == len(places) else found[places - first]
+        return found if (np.diff(places) == 1).all() else found[places - first]
 
     def _note(self, info: Mapping[str, Any]) -> None:
         for name, entry in info.items():
             if isinstance(entry, Mapping) and "completeness_gap" in entry:
                 self.gaps[name] = np.abs(np.asarray(entry["completeness_gap"], dtype=np.float64)).ravel()
+
+    def _note_saved(self, places: np.ndarray) -> None:
+        info = getattr(self.attributions, "info", None) or {}
+        for name in self.saved:
+            gap = info.get(name, {}).get("completeness_gap") if isinstance(info.get(name), Mapping) else None
+            if gap is not None:
+                self.gaps[name] = np.abs(np.asarray(gap, dtype=np.float64))[places]
 
     def take_gaps(self) -> dict[str, np.ndarray]:
         """Return the completeness gaps noted since the last call."""
@@ -127,7 +162,7 @@ def _as_mapping(attributions: Any) -> dict[str, str | Callable[..., Any] | Any]:
     if isinstance(attributions, str):
         attributions = [attributions]
     if isinstance(attributions, Mapping):
-        found = {str(name): source for name, source in attributions.items()}
+        found: dict[str, Any] = {str(name): source for name, source in attributions.items()}
     elif isinstance(attributions, Sequence) and all(isinstance(name, str) for name in attributions):
         found = {name: name for name in attributions}
         if len(found) != len(attributions):

@@ -92,6 +92,12 @@ class Run:
         check_logits(logits, batch.ids, "intact samples")
         predicted = logits.argmax(dim=1)
         batch, targets = self._labelled(batch, logits, predicted, start)
+        other = self.maps.other_targets(targets, batch, start)
+        if other:
+            message = f"saved maps explain another class than the one whose probability is recorded, for {other} of"
+            self._warn_once(
+                f"{message} {len(batch.ids)} samples of a block; pass the same target=", "saved maps explain"
+            )
         maps = self.maps.block(self.classifier, batch, targets, start)
         values = block_values(maps, batch, self.strategy)
         bad, by_method = nonfinite_samples(values)

@@ -1,0 +1,189 @@
+"""The command from outside: exit codes, one line for an error, JSON alone, going on after a stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from roadworthy.cli import main
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def command(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """Return a function that runs the command in a folder of its own: (exit code, output, errors)."""
+    monkeypatch.setenv("ROADWORTHY_CACHE", str(cache))
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as stop:
+            main(list(arguments))
+        text = capsys.readouterr()
+        return int(stop.value.code or 0), text.out, text.err
+
+    return run
+
+
+SMALL = ("--methods", "grad,random,sobel", "--n", "40", "--fractions", ".3,.7")
+
+
+def test_road_writes_all_its_files_and_prints_the_table(command, tmp_path: Path) -> None:
+    code, out, _ = command("road", *SMALL, "--out", "run")
+    assert code == 0
+    assert "symmetric gain" in out
+    assert "report: run/report.html" in out
+    found = {path.name for path in (tmp_path / "run").iterdir()}
+    wanted = {"results.parquet", "per_sample.parquet", "ranking.csv", "result.json", "report.html", "maps.zarr"}
+    assert wanted | {"curves.svg", "curves.png", "sheet.svg", "sheet.png"} <= found
+    table = pd.read_parquet(tmp_path / "run" / "results.parquet")
+    assert sorted(table.method.unique()) == ["grad", "random", "sobel"]
+    assert sorted(table.order.unique()) == ["lerf", "morf"]
+    assert (table.n == 40).all()
+    assert table[table.fraction == 0].top1.min() > 0.9
+
+
+def test_json_stands_alone_on_standard_output(command) -> None:
+    code, out, _ = command("road", *SMALL, "--out", "run", "--json")
+    assert code == 0
+    record = json.loads(out)
+    assert record["n"] == 40
+    assert {row["method"] for row in record["ranking"]} == {"grad", "random", "sobel"}
+    assert record["direction"]
+    assert Path(record["files"]["report.html"]).exists()
+
+
+def test_the_same_seed_gives_the_same_table_and_another_does_not(command, tmp_path: Path) -> None:
+    for name, seed in (("a", "0"), ("b", "0"), ("c", "1")):
+        assert command("road", *SMALL, "--out", name, "--seed", seed)[0] == 0
+    tables = [pd.read_parquet(tmp_path / name / "results.parquet") for name in "abc"]
+    pd.testing.assert_frame_equal(tables[0], tables[1])
+    assert not tables[0].equals(tables[2])
+
+
+def test_attribute_then_road_with_saved_maps(command, tmp_path: Path) -> None:
+    code, out, _ = command("attribute", "--methods", "grad,random", "--n", "30", "--out", "maps.zarr", "--json")
+    assert code == 0
+    assert json.loads(out) == {"maps": "maps.zarr", "n": 30, "methods": ["grad", "random"]}
+    mine = np.random.default_rng(0).random((30, 8, 8))
+    np.save(tmp_path / "mine.npy", mine)
+    methods = "grad=maps.zarr,mine=mine.npy,sobel"
+    code, out, err = command("road", "--methods", methods, "--n", "30", "--out", "run", "--fractions", ".5", "--json")
+    assert code == 0, err
+    assert {row["method"] for row in json.loads(out)["ranking"]} == {"grad", "mine", "sobel"}
+
+
+def test_report_is_made_anew_from_the_folder(command, tmp_path: Path) -> None:
+    command("road", *SMALL, "--out", "run")
+    (tmp_path / "run" / "report.html").unlink()
+    kept = (tmp_path / "run" / "result.json").stat().st_mtime_ns
+    code, out, _ = command("report", "run")
+    assert code == 0
+    assert (tmp_path / "run" / "report.html").exists()
+    assert (tmp_path / "run" / "result.json").stat().st_mtime_ns == kept, "the result itself is not touched"
+    assert "report: run/report.html" in out
+
+
+def test_sources_lists_everything(command) -> None:
+    code, out, _ = command("sources", "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert set(found) == {"data sets", "models", "methods", "imputers", "strategies"}
+    assert {"digits", "folder", "parquet", "planted"} <= set(found["data sets"])
+    assert {"ig", "ig-sg", "gb-var", "lrp", "random", "sobel"} <= set(found["methods"])
+    assert {"noisy-linear", "mean", "zero", "blur"} <= set(found["imputers"])
+    assert all(text for names in found.values() for text in names.values())
+    assert command("sources")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["road", "--data", "digitz"], "Did you mean 'digits'"),
+        (["road", "--data", "folder:nowhere"], "nowhere"),
+        (["road", "--model", "digits-cn"], "Did you mean 'digits-cnn'"),
+        (["road", "--methods", "ig,gradcm", "--n", "5"], "Did you mean 'gradcam'"),
+        (["road", "--methods", "ig,,random"], "names separated by commas"),
+        (["road", "--methods", "m=none.npy", "--n", "5"], "none.npy does not exist"),
+        (["road", "--fractions", "10,30"], "percentages: divide by 100"),
+        (["road", "--fractions", "a"], "numbers separated by commas"),
+        (["road", "--imputer", "meen", "--n", "5", "--methods", "random"], "Did you mean 'mean'"),
+        (["road", "--strategy", "raod"], "Did you mean 'road'"),
+        (["road", "--device", "tpu9"], "--device: 'tpu9' cannot be used here"),
+        (["road", "--max-batch", "0"], "--max-batch"),
+        (["road", "--size", "axb"], "HEIGHTxWIDTH"),
+        (["raod"], "Did you mean 'road'"),
+        (["report", "nowhere"], "no result lies here"),
+        (["attribute", "--methods", "x=y.npy"], "names a file"),
+    ],
+)
+def test_a_users_error_is_one_line_and_exit_2(command, arguments: list[str], message: str) -> None:
+    code, out, err = command(*arguments)
+    assert code == 2
+    assert message in err
+    last = [line for line in err.splitlines() if line.strip()]
+    assert len([line for line in last if line.startswith("error")]) == 1
+    assert "Traceback" not in err
+    assert out == ""
+
+
+def test_debug_shows_the_traceback(cache: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "roadworthy", "report", "nowhere", "--debug"],
+        capture_output=True, text=True, cwd=tmp_path, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+
+
+def test_markup_in_names_is_printed_as_it_is(command, tmp_path: Path) -> None:
+    np.save(tmp_path / "m.npy", np.random.default_rng(0).random((20, 8, 8)))
+    code, out, _ = command(
+        "road", "--methods", "[red]x[/]=m.npy,random", "--n", "20", "--fractions", ".5", "--out", "run"
+    )
+    assert code == 0
+    assert "[red]x[/]" in out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
+def test_a_stopped_run_is_completed_by_the_same_command(cache: Path, tmp_path: Path, sent: signal.Signals) -> None:
+    environment = os.environ | {"ROADWORTHY_CACHE": str(cache), "OMP_NUM_THREADS": "1"}
+    line = [sys.executable, "-m", "roadworthy", "road", "--methods", "ig-sg,occlusion,random", "--fractions", ".3,.7"]
+    subprocess.run(
+        [*line, "--out", "whole", "--n", "300"], cwd=tmp_path, env=environment, check=True, capture_output=True
+    )
+    started = subprocess.Popen(
+        [*line, "--out", "run", "--n", "300"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE
+    )
+    marker = tmp_path / "run" / "maps.zarr" / "zarr.json"
+    deadline = time.monotonic() + 120
+    while not marker.exists() and started.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    started.send_signal(sent)
+    _, err = started.communicate(timeout=60)
+    assert started.returncode == (130 if sent == signal.SIGINT else -signal.SIGKILL), err
+    done = subprocess.run(
+        [*line, "--out", "run", "--n", "300"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    whole, again = (pd.read_parquet(tmp_path / name / "per_sample.parquet") for name in ("whole", "run"))
+    pd.testing.assert_frame_equal(whole, again)
