@@ -45,8 +45,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         >>> did_you_mean("gradcm", ["gradcam", "ig"])
         " Did you mean 'gradcam'?"
     """
-    close = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.6)
-    return f" Did you mean '{close[0]}'?" if close else ""
+    spelled = {entry.lower(): entry for entry in known}
+    close = difflib.get_close_matches(name.lower(), list(spelled), n=1, cutoff=0.6)
+    return f" Did you mean '{spelled[close[0]]}'?" if close else ""
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
@@ -14,6 +15,7 @@ from roadworthy.errors import DataError, InputError, RoadworthyWarning
 from roadworthy.rng import numpy_generator
 
 STATISTICS_SAMPLE = 5000  # images that the mean and standard deviation of a larger training split are taken from
+_STATISTICS_VALUES = 1 << 20  # values taken up at a time, so that large images need no more memory than small ones
 
 
 class Batch(NamedTuple):
@@ -213,13 +215,11 @@ class Split:
             chosen = self.indices[rows[rows < len(self.indices)]]
             part = self._restricted(chosen[np.isin(chosen, self._sound())])
         count, total, squares = 0, 0.0, 0.0
-        for batch in part.batches(64):
+        for batch in part.batches(max(1, min(256, _STATISTICS_VALUES // max(1, math.prod(part.shape))))):
             values = batch.images.transpose(0, 1).flatten(1).double().numpy()
             count += values.shape[1]
             total = total + values.sum(axis=1)
             squares = squares + (values**2).sum(axis=1)
-        if count == 0:
-            raise part._nothing_read()
         mean = np.asarray(total) / count
         std = np.sqrt(np.maximum(np.asarray(squares) / count - mean**2, 0))
         return tuple(mean.tolist()), tuple(std.tolist())

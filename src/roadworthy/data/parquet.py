@@ -2,7 +2,8 @@
 
 Only labels and the number of rows are read up front. Images are read in blocks of rows, forwards within a row group,
 and the blocks used last are kept: reading in order touches every byte once, and a data set smaller than the cache is
-read once whatever the order.
+read once whatever the order. Memory holds the cache and a block or a data page, whichever is larger (Arrow writes
+pages of at least 1,024 rows unless told otherwise).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from roadworthy.records import Data, Split
 CACHE_BYTES = 128 << 20  # encoded images kept in memory, for each split
 _BLOCK_BYTES, _BLOCK_ROWS = 16 << 20, 1024
 _HEADERS_READ = 256
+_RUN = 50  # consecutive rows that a sample for statistics takes together when the cache cannot hold all
 _MAX_CLASSES = 1_000_000
 
 
@@ -173,19 +175,16 @@ class ParquetSource:
         files: names relative to it.
         columns: names of the image and the label column.
         options: ``size`` and ``channels`` to bring the images to.
-        cache_bytes: bytes of encoded images to keep in memory.
     """
 
-    def __init__(
-        self, root: Path, files: Sequence[str], columns: Columns, options: Options, *, cache_bytes: int = CACHE_BYTES
-    ) -> None:
+    def __init__(self, root: Path, files: Sequence[str], columns: Columns, options: Options) -> None:
         self._root, self._files, self._options = root, files, options
         parts = [_read_labels(root / file, columns.label) for file in files]
         self.labels = np.concatenate(parts)
         self._starts = np.cumsum([0, *map(len, parts)])
         self.ids = RowIds(files, self._starts)
-        self._blocks = Blocks([root / file for file in files], columns.image, cache_bytes)
-        self.run = 1 if self._blocks.bytes <= cache_bytes else 50
+        self._blocks = Blocks([root / file for file in files], columns.image, CACHE_BYTES)
+        self.run = 1 if self._blocks.bytes <= CACHE_BYTES else _RUN
 
     def with_channels(self, channels: int | None) -> None:
         """Settle the channels that images are brought to."""
