@@ -314,7 +314,7 @@ from roadworthy.data import load_data, parquet
 parquet.CACHE_BYTES, parquet._BLOCK_BYTES = 4 << 20, 1 << 20
 torch.set_num_threads(1)
 data = load_data("parquet:" + sys.argv[1], channels=1)
-next(data.train.batches(2))
+next(data.test.batches(2))
 process = psutil.Process()
 before, peak, n = process.memory_info().rss, 0, 0
 for batch in data.train.batches(2):
