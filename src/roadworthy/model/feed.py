@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
@@ -83,11 +84,7 @@ class Feed:
             yield images[chunk], labels[chunk]
 
     def _stream(self, size: int, generator: torch.Generator) -> Iterator[Pair]:
-        source = self._source
-        if isinstance(source, Split):
-            runs = torch.arange(len(source)).split(_RUN)
-            drawn = torch.randperm(len(runs), generator=generator).tolist()
-            source = source.subset(torch.cat([runs[run] for run in drawn]).numpy())
+        source = _in_runs(self._source, generator) if isinstance(self._source, Split) else self._source
         pool: list[Pair] = []
         for images, labels, *_ in source.batches(size):
             pool.append((images, torch.as_tensor(labels)))
@@ -107,6 +104,15 @@ class Feed:
             raise DataError(f"fit: labels go from {int(self.labels.min())}, expected 0 and up")
 
 
+def _in_runs(split: Split, generator: torch.Generator) -> Split:
+    """Shuffle a split in runs of neighbours; the order is the same before and after broken samples are found."""
+    runs = torch.from_numpy(split.indices).split(max(_RUN, int(getattr(split.source, "run", 1))))
+    drawn = torch.randperm(len(runs), generator=generator).tolist()
+    shuffled = Split(split.source, split.name, torch.cat([runs[run] for run in drawn]).numpy())
+    shuffled.broken = split.broken
+    return shuffled
+
+
 def _shuffled(pool: list[Pair], size: int, generator: torch.Generator) -> list[Pair]:
     images, labels = (torch.cat(parts) for parts in zip(*pool, strict=True))
     order = torch.randperm(len(labels), generator=generator)
@@ -114,16 +120,21 @@ def _shuffled(pool: list[Pair], size: int, generator: torch.Generator) -> list[P
 
 
 def _bytes(split: Split) -> int:
-    first = next(split.batches(1), None) if len(split) else None
-    return 0 if first is None else 4 * len(split) * first.images.numel()
+    return 4 * len(split) * math.prod(split.shape) if len(split) else 0
 
 
 def _identity(train: Any, held: Pair | None) -> str:
     """Hash which samples these are, for a checkpoint to tell; the same before and after broken ones are found."""
     if isinstance(train, Split):
-        return ids_hash(train.source.ids[int(index)] for index in train.indices)
+        return split_hash(train)
     labels = torch.as_tensor(train.labels) if held is None else held[1]
     return hashlib.blake2b(labels.cpu().numpy().tobytes(), digest_size=8).hexdigest()
+
+
+def split_hash(split: Split) -> str:
+    """Hash the ids and labels of a split, broken samples included, in order."""
+    ids, labels = split.source.ids, split.source.labels
+    return ids_hash(f"{ids[index]} {labels[index]}" for index in split.indices.tolist())
 
 
 def augment(images: torch.Tensor, recipe: Recipe, generator: torch.Generator) -> torch.Tensor:

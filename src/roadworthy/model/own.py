@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import math
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -16,11 +17,10 @@ import torch
 
 from roadworthy.errors import ModelError, RoadworthyWarning
 from roadworthy.model.base import Request
+from roadworthy.model.feed import split_hash
 from roadworthy.model.fit import fit
 from roadworthy.model.recipe import Recipe
 from roadworthy.model.weights import load_weights, read_weights, write_weights
-from roadworthy.provenance import ids_hash
-from roadworthy.records import Data, Split
 from roadworthy.rng import seeded_globals
 from roadworthy.types import Normalize
 
@@ -36,6 +36,7 @@ class OwnNetwork:
         name: its public name.
         build: returns it untrained, for a number of channels and of classes.
         recipe: how it is trained.
+        samples: where the data are few, up to three times the epochs are run until it has seen this many.
         channels: channels without data or weights to tell.
         classes: number of classes, likewise.
     """
@@ -45,6 +46,12 @@ class OwnNetwork:
     recipe: Recipe
     channels: int
     classes: int
+    samples: int = 0
+
+    def recipe_for(self, count: int) -> Recipe:
+        """Return the recipe for this many training samples."""
+        epochs = min(3 * self.recipe.epochs, math.ceil(self.samples / max(1, count)))
+        return replace(self.recipe, epochs=max(self.recipe.epochs, epochs))
 
 
 def load_own(request: Request, own: OwnNetwork) -> tuple[torch.nn.Module, Normalize | None]:
@@ -93,19 +100,20 @@ def _channels(request: Request, own: OwnNetwork, stats: Normalize | None) -> int
 def _train_or_read(network: torch.nn.Module, request: Request, own: OwnNetwork, stats: Normalize | None) -> None:
     assert request.data is not None
     train = request.data.train
-    about = _description(network, request.data, own, request, stats)
+    recipe = own.recipe_for(len(train.indices))
+    about = _description(network, recipe, request, stats)
     key = hashlib.blake2b(json.dumps(about, sort_keys=True).encode(), digest_size=8).hexdigest()
     path = request.cache / "models" / f"{own.name}-{key}.safetensors"
     if _read_cached(network, path):
         return
     network.to(request.device)
-    _announce(network, train, request, own, stats)
+    _announce(network, recipe, request, own.name, stats)
     kept = _writable(path.parent)
     checkpoint = path.with_suffix(".checkpoint.pt") if kept else None
     fit(
         network,
         train,
-        recipe=own.recipe,
+        recipe=recipe,
         seed=request.seed,
         normalize=stats,
         checkpoint=checkpoint,
@@ -117,12 +125,14 @@ def _train_or_read(network: torch.nn.Module, request: Request, own: OwnNetwork, 
 
 
 def _description(
-    network: torch.nn.Module, data: Data, own: OwnNetwork, request: Request, stats: Normalize | None
+    network: torch.nn.Module, recipe: Recipe, request: Request, stats: Normalize | None
 ) -> dict[str, Any]:
     """Describe all that the trained weights follow from; its hash names the cached file."""
+    data = request.data
+    assert data is not None
     return {
         "network": repr(network),
-        "recipe": asdict(own.recipe),
+        "recipe": asdict(recipe),
         "seed": request.seed,
         "normalize": stats,
         "device": request.device.type,
@@ -131,8 +141,7 @@ def _description(
             "shape": data.train.shape,
             "mean": data.mean,
             "std": data.std,
-            "ids": ids_hash(data.train.ids),
-            "labels": ids_hash(map(str, data.train.labels.tolist())),
+            "samples": split_hash(data.train),
         },
     }
 
@@ -163,22 +172,22 @@ def _writable(folder: Path) -> bool:
         return False
 
 
-def _announce(
-    network: torch.nn.Module, train: Split, request: Request, own: OwnNetwork, stats: Normalize | None
-) -> None:
+def _announce(network: torch.nn.Module, recipe: Recipe, request: Request, name: str, stats: Normalize | None) -> None:
     """Tell the progress bar how much there is to do, and the user when it will be long."""
-    total = own.recipe.epochs * len(train)
+    assert request.data is not None
+    train = request.data.train
+    total = recipe.epochs * len(train)
     begin = getattr(request.progress, "begin", None)
     if begin is not None:
-        begin(total, f"training {own.name}")
-    batch = next(train.batches(min(own.recipe.batch_size, 64)))
-    trial = replace(own.recipe, epochs=2, warmup_epochs=0.0, batch_size=len(batch.labels))
+        begin(total, f"training {name}")
+    batch = next(train.batches(min(recipe.batch_size, 64)))
+    trial = replace(recipe, epochs=2, warmup_epochs=0.0, batch_size=len(batch.labels))
     # the first of the two epochs, of one step each, warms up
     history = fit(copy.deepcopy(network), (batch.images, batch.labels), recipe=trial, normalize=stats)
     seconds = history.seconds[-1] / len(batch.labels) * total
     if seconds > _LONG:
         warnings.warn(
-            f"{own.name}: training on {request.device} ({len(train)} images, {own.recipe.epochs} epochs) will take "
+            f"{name}: training on {request.device} ({len(train)} images, {recipe.epochs} epochs) will take "
             f"about {_spoken(seconds)}. It is kept after every epoch: stop it and the same call goes on. "
             "For less, pass weights=, or device='cuda' where there is one",
             RoadworthyWarning,

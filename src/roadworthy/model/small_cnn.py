@@ -54,9 +54,10 @@ DIGITS = OwnNetwork(
 SMALL = OwnNetwork(
     "small-cnn",
     lambda channels, classes: SmallCNN(channels, classes, (16, 32, 64)),
-    Recipe(epochs=4, batch_size=128, learning_rate=0.1, schedule="one-cycle", warmup_epochs=0.5),
+    Recipe(epochs=4, batch_size=64, learning_rate=0.1, schedule="one-cycle", warmup_epochs=1),
     channels=1,
     classes=10,
+    samples=60_000,
 )
 
 

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import pickle
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -36,8 +35,7 @@ def save_weights(model: torch.nn.Module, path: str | Path) -> Path:
         InputError: another ending.
 
     Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
+        >>>         >>> with tempfile.TemporaryDirectory() as folder:
         ...     save_weights(torch.nn.Linear(2, 3), Path(folder) / "linear.safetensors").name
         'linear.safetensors'
     """
@@ -66,14 +64,13 @@ def write_weights(model: torch.nn.Module, path: Path, about: Mapping[str, Any]) 
 def replacing(path: Path) -> Iterator[Path]:
     """Give a temporary file to write; it takes the place of ``path`` if no error came."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
+    # not tempfile: its files stay closed to other users, and a cache may be shared
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}")
     try:
-        yield Path(name)
-        os.replace(name, path)
+        yield temporary
+        os.replace(temporary, path)
     finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)
+        temporary.unlink(missing_ok=True)
 
 
 def read_weights(path: str | Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
@@ -157,8 +154,7 @@ def load_weights(model: torch.nn.Module, path: str | Path) -> dict[str, Any]:
         ModelError: what does not fit, and the likely cause.
 
     Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
+        >>>         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = save_weights(torch.nn.Linear(2, 3), Path(folder) / "linear.safetensors")
         ...     load_weights(torch.nn.Linear(2, 4), path)
         Traceback (most recent call last):
