@@ -1,0 +1,149 @@
+/* The page works without this file; with it the curves can be hovered, zoomed and switched. */
+(function () {
+  "use strict";
+  var root = document.documentElement;
+  root.classList.add("js");
+  var data = JSON.parse(document.getElementById("data").textContent);
+  var chart = document.getElementById("chart");
+  var narrow = window.matchMedia("(max-width: 40rem)");
+  var dark = window.matchMedia("(prefers-color-scheme: dark)");
+
+  function all(selector) { return Array.prototype.slice.call(document.querySelectorAll(selector)); }
+  function variable(name) { return getComputedStyle(root).getPropertyValue(name).trim(); }
+  function checked(id) { var box = document.getElementById(id); return !!box && box.checked; }
+  var printing = false;
+  function readout() {
+    if (printing) { return data.headline; } // the picture that is printed shows it
+    var chosen = document.querySelector('input[name="readout"]:checked');
+    return chosen ? chosen.value : data.headline;
+  }
+
+  function clear(colour, alpha) {
+    var value = parseInt(colour.slice(1), 16);
+    return "rgba(" + [value >> 16, (value >> 8) & 255, value & 255, alpha].join(",") + ")";
+  }
+
+  function traces() {
+    var curves = data.readouts[readout()], bands = checked("bands"), kept = checked("kept"), found = [];
+    var shade = variable("--shown") === "dark" ? "dark" : "light";
+    var shown = all('input[name="method"]').map(function (box) { return box.checked; });
+    data.orders.forEach(function (order, o) {
+      var axis = o ? String(o + 1) : "";
+      var x = data.fractions.map(function (p) { return kept && order.key === "lerf" ? 1 - p : p; });
+      data.methods.forEach(function (method, m) {
+        if (!shown[m]) { return; }
+        var low = curves.low[m][o], high = curves.high[m][o];
+        if (bands) {
+          found.push({
+            x: x.concat(x.slice().reverse()), y: high.concat(low.slice().reverse()), fill: "toself", mode: "lines",
+            fillcolor: clear(method[shade], 0.15), line: { width: 0 }, hoverinfo: "skip", showlegend: false,
+            xaxis: "x" + axis, yaxis: "y" + axis
+          });
+        }
+        found.push({
+          x: x, y: curves.value[m][o], name: method.name, mode: "lines+markers", showlegend: false,
+          line: { color: method[shade], dash: method.dash, width: 2 }, marker: { symbol: method.marker, size: 7 },
+          customdata: data.fractions.map(function (p, i) { return [p, data.removed[i], low[i], high[i]]; }),
+          hovertemplate: "<b>%{fullData.name}</b><br>%{customdata[0]:.1%} removed (%{customdata[1]} units)" +
+            "<br>%{y:.3f}, band %{customdata[2]:.3f} to %{customdata[3]:.3f}<extra></extra>",
+          xaxis: "x" + axis, yaxis: "y" + axis
+        });
+      });
+    });
+    return found;
+  }
+
+  function layout(stacked) {
+    var curves = data.readouts[readout()], kept = checked("kept"), count = data.orders.length;
+    var fg = variable("--fg"), line = variable("--line"), muted = variable("--muted");
+    var made = {
+      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: fg, size: 13 },
+      margin: { l: 56, r: 12, t: stacked ? 64 : 34, b: 48 }, hovermode: "closest", dragmode: stacked ? false : "zoom",
+      hoverlabel: { bgcolor: variable("--panel"), bordercolor: line, font: { color: fg }, align: "left" },
+      modebar: { bgcolor: "rgba(0,0,0,0)", color: muted, activecolor: variable("--accent") }, annotations: [], shapes: []
+    };
+    data.orders.forEach(function (order, o) {
+      var axis = o ? String(o + 1) : "", gap = 0.03;
+      var part = [o / count + (o ? gap : 0), (o + 1) / count - (o < count - 1 ? gap : 0)];
+      var turned = kept && order.key === "lerf";
+      var low = stacked && count > 1 ? 1 - part[1] + (o ? 0 : 0.05) : 0, high = stacked && count > 1 ? 1 - part[0] - (o ? 0.05 : 0) : 1;
+      made["xaxis" + axis] = {
+        domain: stacked ? [0, 1] : part, anchor: "y" + axis, gridcolor: line, zeroline: false, linecolor: muted,
+        title: { text: turned ? "share kept" : "share removed", standoff: 6, font: { size: 13 } }, tickformat: ".0%", range: [-0.02, 1.02]
+      };
+      made["yaxis" + axis] = {
+        domain: [low, high], anchor: "x" + axis, gridcolor: line, zeroline: false, linecolor: muted,
+        title: { text: o && !stacked ? "" : curves.name, font: { size: 13 } }, showticklabels: !o || stacked
+      };
+      if (o) { made["yaxis" + axis].matches = "y"; }
+      made.annotations.push({
+        text: "<b>" + order.title + "</b> (" + order.better + ")", showarrow: false, xref: "x" + axis + " domain",
+        yref: "y" + axis + " domain", x: 0, y: 1, yanchor: "bottom", xanchor: "left", font: { size: 13 }
+      });
+      if (curves.chance !== null) {
+        made.shapes.push({
+          type: "line", xref: "x" + axis + " domain", yref: "y" + axis, x0: 0, x1: 1, y0: curves.chance, y1: curves.chance,
+          line: { color: muted, width: 1, dash: "dash" }
+        });
+        made.annotations.push({
+          text: "chance", showarrow: false, xref: "x" + axis + " domain", yref: "y" + axis, x: 0.01, xanchor: "left",
+          y: curves.chance, yanchor: "bottom", font: { size: 11, color: muted }
+        });
+      }
+    });
+    return made;
+  }
+
+  var config = {
+    responsive: true, displaylogo: false,
+    modeBarButtons: [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]]
+  };
+  function draw() { if (window.Plotly && chart) { window.Plotly.react(chart, traces(), layout(narrow.matches), config); } }
+
+  /* a picture has no switches beside it that say which line is which: give it a legend */
+  function picture() {
+    var made = layout(false), lines = traces();
+    lines.forEach(function (line) { line.showlegend = line.hoverinfo !== "skip" && line.xaxis === "x"; });
+    made.showlegend = true;
+    made.legend = { orientation: "h", y: -0.18, yanchor: "top" };
+    made.paper_bgcolor = variable("--bg");
+    return { data: lines, layout: made };
+  }
+
+  function show() {
+    var now = readout();
+    all("[data-readout]").forEach(function (part) { part.hidden = part.getAttribute("data-readout") !== now; });
+    draw();
+  }
+
+  all('input[name="readout"]').forEach(function (input) { input.addEventListener("change", show); });
+  all('input[name="method"], #bands, #kept').forEach(function (input) { input.addEventListener("change", draw); });
+  all("button[data-methods]").forEach(function (button) {
+    button.addEventListener("click", function () {
+      var which = button.getAttribute("data-methods");
+      all('input[name="method"]').forEach(function (box) { box.checked = which === "all"; });
+      draw();
+    });
+  });
+  all("button[data-save]").forEach(function (button) {
+    button.addEventListener("click", function () {
+      window.Plotly.downloadImage(picture(), {
+        format: button.getAttribute("data-save"), filename: "curves", width: 1000, height: 560, scale: 2
+      });
+    });
+  });
+  var theme = document.getElementById("theme");
+  function isDark() { return variable("--shown") === "dark"; }
+  function nameTheme() { theme.textContent = isDark() ? "Light page" : "Dark page"; }
+  theme.addEventListener("click", function () {
+    root.setAttribute("data-theme", isDark() ? "light" : "dark");
+    nameTheme();
+    draw();
+  });
+  dark.addEventListener("change", function () { nameTheme(); draw(); });
+  narrow.addEventListener("change", draw);
+  window.addEventListener("beforeprint", function () { printing = true; show(); });
+  window.addEventListener("afterprint", function () { printing = false; show(); });
+  nameTheme();
+  show();
+})();

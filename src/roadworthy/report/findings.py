@@ -1,0 +1,193 @@
+"""What a result says about its methods, worked out once for the verdict, the tables and the figures."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from roadworthy.errors import InputError
+from roadworthy.evaluation.result import Result
+from roadworthy.report.styles import is_control
+from roadworthy.report.words import READOUTS
+from roadworthy.statistics import RankAgreement
+
+SURE = 0.05  # one-sided level at which an accuracy counts as clearly above chance, as the evaluation's own check
+
+Standing = Literal["above", "open", "below", "unknown"]
+
+
+@dataclass(frozen=True)
+class Findings:
+    """The ranking of one readout and what follows from it.
+
+    Attributes:
+        result: what it is about.
+        readout: the readout ranked by.
+        ranking: what :meth:`Result.ranking` returns, best first.
+        agreement: of the two orders; None with a single order.
+    """
+
+    result: Result
+    readout: str
+    ranking: pd.DataFrame
+    agreement: RankAgreement | None
+
+    @classmethod
+    def of(cls, result: Result, readout: str | None = None, *, level: float = 0.95) -> Findings:
+        """Rank the methods of ``result`` by one readout; by the result's own by default.
+
+        Raises:
+            InputError: an unknown readout, or a result without methods or samples.
+        """
+        readout = readout or result.readout
+        if readout not in READOUTS:
+            raise InputError(f"readout: got {readout!r}, expected one of {', '.join(READOUTS)}")
+        if not result.methods or not result.n:
+            raise InputError(
+                f"report: the result has {len(result.methods)} methods and {result.n} samples, expected some"
+            )
+        agreement = result.agreement(readout) if len(result.orders) == 2 else None
+        return cls(result, readout, result.ranking(readout, level=level), agreement)
+
+    @property
+    def methods(self) -> list[str]:
+        """Names, best first."""
+        return self.ranking["method"].tolist()
+
+    @property
+    def level(self) -> float:
+        """Confidence level of intervals and of the family of differences."""
+        return float(self.ranking.attrs["level"])
+
+    @property
+    def score_name(self) -> str:
+        """What the score is, in words."""
+        return str(self.ranking.attrs["score"])
+
+    @property
+    def both_orders(self) -> bool:
+        """Whether the score is the symmetric gain, in which a random map has 0."""
+        return self.agreement is not None
+
+    def row(self, method: str) -> pd.Series:
+        """The method's row of the ranking."""
+        return self.ranking.iloc[self._place[method]]
+
+    def apart(self, method: str, other: str) -> bool:
+        """Whether the two methods are told apart: Holm's p over all pairs is at most 1 - level."""
+        return bool(self.ranking.attrs["different"][self._place[method]][self._place[other]])
+
+    def pair(self, method: str, other: str) -> tuple[float, float, float, float]:
+        """Difference (first minus second), its interval, and Holm's p."""
+        i, j = self._place[method], self._place[other]
+        names = ("difference", "difference_low", "difference_high", "p_holm")
+        return tuple(float(self.ranking.attrs[name][i][j]) for name in names)  # type: ignore[return-value]
+
+    @property
+    def pairs(self) -> tuple[int, int]:
+        """Number of pairs told apart, and of all pairs."""
+        count = len(self.methods)
+        return int(np.sum(self.ranking.attrs["different"])) // 2, count * (count - 1) // 2
+
+    def not_apart_from_best(self) -> list[str]:
+        """The other methods that are not told apart from the first of the ranking."""
+        best, *others = self.methods
+        return [other for other in others if not self.apart(best, other)]
+
+    def against_random(self, method: str) -> Standing:
+        """Where a method stands against random maps.
+
+        With the control ``random`` among the methods: told apart from it or not. Without it, in both orders: whether
+        the interval of the gain holds 0, a random map's expectation. Else unknown.
+        """
+        if method == "random":
+            return "unknown"
+        if "random" in self._place:
+            if not self.apart(method, "random"):
+                return "open"
+            return "above" if self._place[method] < self._place["random"] else "below"
+        row = self.row(method)
+        if not self.both_orders or math.isnan(row["low"]):
+            return "unknown"
+        return "above" if row["low"] > 0 else "below" if row["high"] < 0 else "open"
+
+    def above_random(self) -> list[str]:
+        """Methods, controls included, that are better than random maps, best first."""
+        return [method for method in self.methods if self.against_random(method) == "above"]
+
+    @property
+    def real_methods(self) -> list[str]:
+        """Methods that are no controls, best first."""
+        return [method for method in self.methods if not is_control(method)]
+
+    @cached_property
+    def _place(self) -> dict[str, int]:
+        return {method: place for place, method in enumerate(self.methods)}
+
+
+def class_count(result: Result) -> int:
+    """Number of classes of the model; where not recorded, as many as names, labels and answers show, at least 2."""
+    recorded = result.settings.get("classes")
+    if isinstance(recorded, int) and recorded > 1:
+        return recorded
+    scores = result.scores
+    seen = [int(np.max(values)) for values in (scores.labels, scores.targets, scores.predicted) if len(values)]
+    return max(2, len(result.classes), *(top + 1 for top in seen))
+
+
+def chance(result: Result) -> float:
+    """Accuracy of guessing: 1 / number of classes."""
+    return 1 / class_count(result)
+
+
+def above_chance(result: Result) -> bool:
+    """Whether the intact accuracy is clearly above chance (one-sided exact binomial test at 5 %)."""
+    from scipy.stats import binomtest
+
+    correct = round(result.intact_accuracy * result.n)
+    return bool(binomtest(correct, result.n, chance(result), alternative="greater").pvalue <= SURE)
+
+
+def shown_readouts(result: Result) -> list[str]:
+    """The readouts worth showing, the result's own first: one that never changes says nothing."""
+    varying = [
+        name
+        for name in READOUTS
+        if name != result.readout and result.scores[name].size and np.ptp(result.scores[name])
+    ]
+    return [result.readout, *varying]
+
+
+@dataclass(frozen=True)
+class Material:
+    """What a report is made of, worked out once.
+
+    Attributes:
+        result: what it is about.
+        findings: by readout, the result's own first.
+        curves: what :meth:`Result.curves` returns, by readout in the same order.
+    """
+
+    result: Result
+    findings: dict[str, Findings]
+    curves: dict[str, pd.DataFrame]
+
+    @classmethod
+    def of(cls, result: Result) -> Material:
+        """Rank by every readout worth showing.
+
+        Raises:
+            InputError: a result without methods or samples.
+        """
+        findings = {readout: Findings.of(result, readout) for readout in shown_readouts(result)}
+        return cls(result, findings, {readout: result.curves(readout) for readout in findings})
+
+    @property
+    def main(self) -> Findings:
+        """The findings of the result's own readout."""
+        return self.findings[self.result.readout]

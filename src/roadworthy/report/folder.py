@@ -1,0 +1,40 @@
+"""Everything a run leaves behind, in one folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from roadworthy.evaluation.result import Result
+from roadworthy.report.figures import curves_figure, save_figure, sheet_figure
+from roadworthy.report.page import report
+
+
+def write_all(result: Result, folder: str | Path) -> dict[str, Path]:
+    """Write a result, its figures and its report into one folder.
+
+    Args:
+        result: what an evaluation found.
+        folder: made when missing; files of an earlier run there are replaced one by one, each in one step.
+
+    Returns:
+        Paths by file name: those of :meth:`Result.save`, ``curves.svg``, ``curves.png``, ``report.html``, and
+        ``sheet.svg`` and ``sheet.png`` where samples were kept for pictures.
+
+    Raises:
+        InputError: the folder is a file, or the result is empty.
+
+    Example:
+        >>> write_all(result, "runs/digits")["report.html"]  # doctest: +SKIP
+        PosixPath('runs/digits/report.html')
+    """
+    place = result.save(folder)
+    saved = ("results.parquet", "per_sample.parquet", "ranking.csv", "result.json", "sheet.npz")
+    written = {name: place / name for name in saved if (place / name).exists()}
+    written |= save_figure(curves_figure(result), place / "curves")
+    if result.sheet is not None:
+        written |= save_figure(sheet_figure(result), place / "sheet")
+    else:
+        for kind in ("svg", "png"):
+            (place / f"sheet.{kind}").unlink(missing_ok=True)
+    written["report.html"] = report(result, place / "report.html")
+    return written

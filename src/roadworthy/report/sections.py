@@ -1,0 +1,152 @@
+"""The sections of the page, each an HTML fragment made of numbers worked out elsewhere."""
+
+from __future__ import annotations
+
+import base64
+import io
+
+import pandas as pd
+
+from roadworthy.evaluation.result import Result
+from roadworthy.report import tables
+from roadworthy.report.chart import switches
+from roadworthy.report.figures import curves_figure, write_figure
+from roadworthy.report.findings import Material, above_chance, chance
+from roadworthy.report.sheet import sheet_section
+from roadworthy.report.text import asset, escape, number, percent
+from roadworthy.report.verdict import judge
+from roadworthy.report.words import READOUTS, orders_in_words
+from roadworthy.statistics import pairwise_table
+
+
+def all_sections(material: Material) -> list[tuple[str, str, str]]:
+    """Return (id, heading, HTML) of every section after the verdict; the HTML is empty where nothing is to say."""
+    result = material.result
+    rankings = {key: tables.ranking_table(found) for key, found in material.findings.items()}
+    return [
+        ("warnings", "Warnings", _warnings(result)),
+        ("curves", "Curves", _curves(material)),
+        ("ranking", "Ranking", _per_readout(rankings)),
+        ("pairs", "Which differences are real", _pairs(material)),
+        ("agreement", "Do the two orders agree?", _agreement(material)),
+        ("samples", "Samples", "" if result.sheet is None else sheet_section(result, result.sheet)),
+        ("methods", "The maps themselves", _methods(result)),
+        ("settings", "Settings and provenance", _settings(result)),
+        ("reading", "How to read this", asset("reading.html")),
+        ("downloads", "Download the numbers", _downloads(material)),
+    ]
+
+
+def verdict_section(material: Material) -> str:
+    """The two sentences, and the numbers they rest on as tiles."""
+    result, found = material.result, material.main
+    judged = judge(found)
+    real, pairs = found.pairs
+    rho = "–" if found.agreement is None else number(found.agreement.spearman_mean, 2)
+    note = "one order only" if found.agreement is None else "mean Spearman, 1 is alike"
+    clear = "clearly above chance" if above_chance(result) else "not clearly above chance"
+    known = any(found.against_random(method) != "unknown" for method in found.methods)
+    better = f"{len(judged.above_random)} of {len(result.methods)}" if known else "–"
+    tiles = [
+        ("Intact accuracy", percent(result.intact_accuracy), f"{clear}, {percent(chance(result))}"),
+        ("Samples", number(result.n), "the same for all methods"),
+        ("Pairs told apart", f"{real} of {pairs}", "after Holm's correction"),
+        ("Better than random", better, "controls included" if known else "not known without a control"),
+        ("Orders agree", rho, note),
+    ]
+    cells = "".join(f"<div><dt>{term}</dt><dd>{value}<small>{more}</small></dd></div>" for term, value, more in tiles)
+    return (
+        f'<section id="verdict" class="verdict {judged.level}"><h2>Verdict</h2><p>{escape(judged.leads)}</p>'
+        f'<p>{escape(judged.trust)}</p></section><dl class="tiles">{cells}</dl>'
+    )
+
+
+def _warnings(result: Result) -> str:
+    if not result.warnings:
+        return ""
+    return f'<ul class="warnings">{"".join(f"<li>{escape(warning)}</li>" for warning in result.warnings)}</ul>'
+
+
+def _curves(material: Material) -> str:
+    result = material.result
+    numbers = {key: tables.curve_table(result, frame, key) for key, frame in material.curves.items()}
+    alt = (
+        f"Curves of {len(result.methods)} methods: {orders_in_words(result.orders)}. The table below has the numbers."
+    )
+    return (
+        "<p>What the model can still do after a share of each input is removed. Bands are 95\u00a0% bootstrap "
+        "intervals over samples, point by point; controls are grey.</p>"
+        f"{switches(material)}"
+        f'<div id="chart" class="no-js-hidden" role="figure" aria-label="{escape(alt)}"></div>'
+        f'<img class="static" src="{_static_curves(result)}" alt="{escape(alt)}">'
+        f"<details><summary>The numbers of these curves</summary>{_per_readout(numbers)}</details>"
+    )
+
+
+def _static_curves(result: Result) -> str:
+    """The curves as a picture, for print and for readers that run no scripts."""
+    file = io.BytesIO()
+    write_figure(curves_figure(result), file, "svg")
+    return "data:image/svg+xml;base64," + base64.b64encode(file.getvalue()).decode("ascii")
+
+
+def _pairs(material: Material) -> str:
+    if len(material.result.methods) < 2:
+        return ""
+    return _per_readout({key: tables.pairwise_matrix(found) for key, found in material.findings.items()})
+
+
+def _agreement(material: Material) -> str:
+    if material.main.agreement is None or len(material.result.methods) < 2:
+        return ""
+    why = (
+        "<p>A method that finds what the model uses does well in both orders. Where the orders rank the methods "
+        "differently, the choice of the order decides the ranking as much as the methods do.</p>"
+    )
+    return why + _per_readout({key: tables.agreement_table(found) for key, found in material.findings.items()})
+
+
+def _methods(result: Result) -> str:
+    if result.method_info.empty:
+        return ""
+    caption = (
+        "Tied units are ordered by a seeded draw; a constant map says nothing. The completeness gap is how far the "
+        "sum of a map is from the change of the output that it should explain, where a method promises to match it."
+    )
+    return tables.frame_table(result.method_info, caption, "Facts about the maps of each method")
+
+
+def _settings(result: Result) -> str:
+    counts = zip(result.fractions, result.removed, strict=True)
+    removed = ", ".join(f"{number(count)} at {percent(share)}" for share, count in counts)
+    return (
+        f"<p>Units removed: {removed}.</p>"
+        f"<details><summary>Settings</summary>{tables.settings_table(result.settings, 'Settings')}</details>"
+        f"<details><summary>Provenance</summary>{tables.settings_table(result.provenance, 'Provenance')}</details>"
+    )
+
+
+def _downloads(material: Material) -> str:
+    main = material.main.ranking
+    curves = [frame.assign(readout=key) for key, frame in material.curves.items()]
+    frames = {"ranking.csv": main, "curves.csv": pd.concat(curves, ignore_index=True)}
+    if len(main) > 1:
+        frames["pairwise.csv"] = pairwise_table(main)
+    links = "".join(
+        f'<a class="button" download="{file}" href="data:text/csv;base64,{_base64_csv(frame)}">{file}</a>'
+        for file, frame in frames.items()
+    )
+    readout = READOUTS[material.result.readout].name
+    return f'<p>Ranking and pairs by {readout}; curves of every readout.</p><div class="bar">{links}</div>'
+
+
+def _base64_csv(frame: pd.DataFrame) -> str:
+    return base64.b64encode(frame.to_csv(index=False).encode("utf8", "replace")).decode("ascii")
+
+
+def _per_readout(parts: dict[str, str]) -> str:
+    """One part a readout; the first is shown until another is chosen."""
+    return "".join(
+        f'<div data-readout="{key}"{" hidden" if position else ""}>{html}</div>'
+        for position, (key, html) in enumerate(parts.items())
+    )

@@ -1,0 +1,236 @@
+"""The tables of the page, as HTML: ranking, pairwise differences, agreement, curves, methods, settings."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from roadworthy.evaluation.result import Result
+from roadworthy.report.findings import Findings, Standing
+from roadworthy.report.styles import is_control
+from roadworthy.report.text import escape, number, p_value, percent, signed
+from roadworthy.report.words import ORDERS, READOUTS
+
+_STANDING: dict[Standing, str] = {"above": "better", "open": "not told apart", "below": "worse", "unknown": "–"}
+_COLUMNS = {"tied_share": "tied units"}
+
+
+def name(value: object) -> str:
+    """A user's name, isolated so that its writing direction changes nothing around it."""
+    return f"<bdi>{escape(value)}</bdi>"
+
+
+def table(caption: str, head: Iterable[str], rows: Iterable[str], *, label: str, css: str = "") -> str:
+    """A table in a region that scrolls sideways and can be reached by keyboard.
+
+    Args:
+        caption: HTML.
+        head: header cells, as HTML elements.
+        rows: rows, as HTML elements.
+        label: name of the region for screen readers, plain text.
+        css: class of the table.
+    """
+    return (
+        f'<div class="scroll" role="region" aria-label="{escape(label)}" tabindex="0"><table class="{css}">'
+        f"<caption><span>{caption}</span></caption><thead><tr>{''.join(head)}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def ranking_table(found: Findings) -> str:
+    """The ranking: score with interval, group, standing against random maps, and the area of each order."""
+    head = [_head(text, css) for text, css in _ranking_head(found)]
+    caption = (
+        f"Score: {escape(found.score_name)} of the {READOUTS[found.readout].name}, "
+        f"{found.ranking.attrs['direction']}; {percent(found.level)} bootstrap interval over "
+        f"{number(found.result.n)} samples. Methods that share a letter in <i>group</i> are not told apart."
+    )
+    bounds = _bounds(found.ranking)
+    rows = [_ranking_row(found, row, bounds) for row in found.ranking.to_dict("records")]
+    return table(caption, head, rows, label=f"Ranking by {READOUTS[found.readout].name}")
+
+
+def _ranking_head(found: Findings) -> list[tuple[str, str]]:
+    spread = [("sd of repeats", "")] if "repeat_sd" in found.ranking else []
+    areas = [(f"{ORDERS[order].short} area", "") for order in ORDERS if order in found.result.orders]
+    start = [
+        ("rank", ""),
+        ("method", "left"),
+        ("group", "left"),
+        ("score", ""),
+        ("interval", ""),
+        ("drawn, 0 dotted", "left"),
+    ]
+    return [*start, ("against random", "left"), *areas, *spread]
+
+
+def _ranking_row(found: Findings, row: dict[str, Any], bounds: tuple[float, float]) -> str:
+    standing = found.against_random(row["method"])
+    colour = {"above": "good", "below": "bad"}.get(standing, "")
+    cells = [
+        f"<td>{row['rank']}</td>",
+        _row_head(row["method"]),
+        f'<td class="left">{escape(row["group"])}</td>',
+        f"<td>{number(row['score'])}</td>",
+        f"<td>{_interval(row['low'], row['high'])}</td>",
+        f'<td class="left">{_range_picture(row, bounds)}</td>',
+        f'<td class="left {colour}">{_STANDING[standing]}</td>',
+        *(f"<td>{number(row[f'{order}_area'])}</td>" for order in ORDERS if order in found.result.orders),
+    ]
+    if "repeat_sd" in row:
+        cells.append(f"<td>{number(row['repeat_sd'])}</td>")
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _interval(low: float, high: float) -> str:
+    return "–" if math.isnan(low) else f"{number(low)} to {number(high)}"
+
+
+def _bounds(ranking: pd.DataFrame) -> tuple[float, float]:
+    values = ranking[["score", "low", "high"]].to_numpy(dtype=float)
+    values = values[~pd.isna(values)]
+    low, high = min(0.0, float(values.min())), max(0.0, float(values.max()))
+    return (low, high) if high > low else (low, low + 1)
+
+
+def _range_picture(row: dict[str, Any], bounds: tuple[float, float]) -> str:
+    """Interval, score and zero line as a small picture; hidden from screen readers, the numbers stand beside it."""
+    low, high = bounds
+
+    def x(value: float) -> str:
+        return f"{4 + 142 * (value - low) / (high - low):.1f}"
+
+    line = "" if math.isnan(row["low"]) else f'<line x1="{x(row["low"])}" x2="{x(row["high"])}" y1="9" y2="9"/>'
+    return (
+        '<svg class="range" viewBox="0 0 150 18" aria-hidden="true">'
+        f'<line class="zero" x1="{x(0)}" x2="{x(0)}" y1="0" y2="18"/>{line}'
+        f'<circle cx="{x(row["score"])}" cy="9" r="3"/></svg>'
+    )
+
+
+def pairwise_matrix(found: Findings) -> str:
+    """Differences of all pairs: row minus column, shaded where told apart, with Holm's p below each."""
+    better = "the row is better" if found.ranking.attrs["higher_is_better"] else "the column is better"
+    caption = (
+        f"Difference in {escape(found.score_name)} ({READOUTS[found.readout].name}), row minus column; a positive "
+        f"difference means {better}. Bold and shaded: told apart, p ≤ {number(1 - found.level, 2)} after Holm's "
+        "correction for all pairs."
+    )
+    head = [
+        '<th class="left" scope="col">row minus column</th>',
+        *(f'<th scope="col">{name(m)}</th>' for m in found.methods),
+    ]
+    top = max((abs(found.pair(a, b)[0]) for a in found.methods for b in found.methods), default=0.0) or 1.0
+    rows = []
+    for method in found.methods:
+        cells = [_pair_cell(found, method, other, top) for other in found.methods]
+        rows.append(f"<tr>{_row_head(method)}{''.join(cells)}</tr>")
+    return table(caption, head, rows, label="Pairwise differences", css="matrix")
+
+
+def _pair_cell(found: Findings, method: str, other: str, top: float) -> str:
+    if method == other:
+        return '<td class="self">–</td>'
+    difference, _, _, p = found.pair(method, other)
+    if not found.apart(method, other):
+        return f'<td class="cell open"><b>{signed(difference)}</b><small>{p_value(p)}</small></td>'
+    good = (difference > 0) == bool(found.ranking.attrs["higher_is_better"])
+    heat = 0.12 + 0.3 * min(1.0, abs(difference) / top)
+    return (
+        f'<td class="cell real {"better" if good else "worse"}" style="--heat:{heat:.2f}">'
+        f"<b>{signed(difference)}</b><small>{p_value(p)}</small></td>"
+    )
+
+
+def agreement_table(found: Findings) -> str:
+    """Rank agreement of the two orders at each share removed."""
+    agreement = found.agreement
+    assert agreement is not None
+    head = [_head("share removed", "left"), _head("Spearman"), _head("Kendall")]
+    rows = [
+        f'<tr><th scope="row">{percent(p)}</th><td>{number(float(rho), 2)}</td><td>{number(float(tau), 2)}</td></tr>'
+        for p, rho, tau in zip(agreement.fractions, agreement.spearman, agreement.kendall, strict=True)
+        if p > 0
+    ]
+    for text, rho, tau in (
+        ("mean", agreement.spearman_mean, agreement.kendall_mean),
+        ("areas", agreement.spearman_area, agreement.kendall_area),
+    ):
+        rows.append(
+            f'<tr><th scope="row">{text}</th><td><b>{number(rho, 2)}</b></td><td><b>{number(tau, 2)}</b></td></tr>'
+        )
+    caption = (
+        f"Rank correlation over {agreement.methods} methods between the orders, at equal shares removed "
+        f"({READOUTS[found.readout].name}): 1 is the same ranking, −1 the reverse, – undefined."
+    )
+    return table(caption, head, rows, label="Agreement of the orders", css="narrow")
+
+
+def curve_table(result: Result, curves: pd.DataFrame, readout: str) -> str:
+    """The numbers of the curves: a row per method and order, a column per share."""
+    head = [_head("method", "left"), _head("order", "left"), *(_head(percent(p)) for p in result.fractions)]
+    rows = []
+    for (method, order), part in curves.groupby(["method", "order"], sort=False):
+        cells = "".join(
+            f"<td>{number(v)}<br><small class='muted'>{number(a)} – {number(b)}</small></td>"
+            for v, a, b in part[["value", "low", "high"]].itertuples(index=False)
+        )
+        rows.append(f'<tr>{_row_head(method)}<td class="left">{ORDERS[order].short}</td>{cells}</tr>')
+    caption = f"Mean {READOUTS[readout].name} at each share removed; below it the 95\u00a0% band, point by point."
+    return table(caption, head, rows, label=f"Curves, {READOUTS[readout].name}")
+
+
+def frame_table(frame: pd.DataFrame, caption: str, label: str) -> str:
+    """Any small frame as it comes; the first column heads the rows."""
+    head = [
+        _head(_COLUMNS.get(str(c), str(c).replace("_", " ")), "" if i else "left")
+        for i, c in enumerate(frame.columns)
+    ]
+    rows = []
+    shares = [str(column).endswith("_share") for column in frame.columns[1:]]
+    for first, *rest in frame.itertuples(index=False, name=None):
+        cells = (percent(value) if share else _value(value) for share, value in zip(shares, rest, strict=True))
+        rows.append(f"<tr>{_row_head(first)}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
+    return table(escape(caption), head, rows, label=label)
+
+
+def settings_table(settings: Mapping[str, Any], caption: str) -> str:
+    """Settings by name, nested ones with a dotted name."""
+    rows = [
+        f'<tr><th scope="row">{escape(key)}</th><td class="wrap">{escape(value)}</td></tr>'
+        for key, value in _flat(settings)
+    ]
+    return table(escape(caption), [_head("name", "left"), _head("value", "left")], rows, label=caption)
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield (
+                f"{prefix}{key}",
+                value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False),
+            )
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return "–" if value is None else ("yes" if value else "no")
+    if isinstance(value, int):
+        return number(value)
+    if isinstance(value, float):
+        return number(value, 4)
+    return escape(value)
+
+
+def _head(text: str, css: str = "") -> str:
+    return f'<th scope="col" class="{css}">{escape(text)}</th>'
+
+
+def _row_head(method: object) -> str:
+    control = ' <small class="muted">control</small>' if is_control(str(method)) else ""
+    return f'<th scope="row">{name(method)}{control}</th>'

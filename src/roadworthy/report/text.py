@@ -1,0 +1,136 @@
+"""Text and numbers as a page may show them: whatever came from a user is cleaned and escaped here."""
+
+from __future__ import annotations
+
+import html
+import importlib.resources
+import json
+import math
+import re
+from typing import Any
+
+# control characters, lone surrogates and the marks that reorder text: a name must not change how others read
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def clean(value: object) -> str:
+    """Return ``value`` as text without control characters, lone surrogates and marks that reorder text.
+
+    Example:
+        >>> clean("a\\x00b")
+        'a\ufffdb'
+    """
+    return _UNPRINTABLE.sub("\ufffd", str(value))
+
+
+def escape(value: object) -> str:
+    """Return ``value`` as text that is safe in HTML, between tags and inside quoted attributes.
+
+    Example:
+        >>> escape('<b> & "x"')
+        '&lt;b&gt; &amp; &quot;x&quot;'
+    """
+    return html.escape(clean(value), quote=True)
+
+
+def chart_text(value: object) -> str:
+    """Return ``value`` as text that plotly shows as it is: plotly reads a subset of HTML in every label.
+
+    Example:
+        >>> chart_text("<b>x</b> %{y}")
+        '&lt;b&gt;x&lt;/b&gt; %&#123;y}'
+    """
+    return html.escape(clean(value), quote=False).replace("%{", "%&#123;").replace("$", "&#36;")
+
+
+def json_block(data: Any) -> str:
+    """Return ``data`` as JSON that cannot end the ``<script>`` element it stands in; NaN becomes null.
+
+    Example:
+        >>> json_block({"x": "</script>"})
+        '{"x":"\\\\u003c/script\\\\u003e"}'
+    """
+    text = json.dumps(_finite(data), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def number(value: object, digits: int = 3) -> str:
+    """Return a number with a fixed count of decimals and a true minus sign; ``–`` where it is undefined.
+
+    Example:
+        >>> number(-0.12345), number(float("nan")), number(3), number(-0.0001)
+        ('−0.123', '–', '3', '0.000')
+    """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "–"
+    if isinstance(value, int):
+        return f"{value:,}".replace(",", "\u202f").replace("-", "−")
+    shown = f"{float(value):.{digits}f}"  # type: ignore[arg-type]
+    if not float(shown):
+        shown = shown.lstrip("-")
+    return shown.replace("-", "−")
+
+
+def signed(value: float, digits: int = 3) -> str:
+    """Return a difference with its sign.
+
+    Example:
+        >>> signed(0.25), signed(-0.25), signed(0.0)
+        ('+0.250', '−0.250', '0.000')
+    """
+    shown = number(float(value), digits)
+    return f"+{shown}" if value > 0 and float(f"{value:.{digits}f}") else shown
+
+
+def percent(value: float) -> str:
+    """Return a share in percent, without decimals that say nothing.
+
+    Example:
+        >>> percent(0.1), percent(0.875), percent(float("nan"))
+        ('10\xa0%', '87.5\xa0%', '–')
+    """
+    if math.isnan(value):
+        return "–"
+    return f"{100 * value:.1f}".removesuffix(".0") + "\u00a0%"
+
+
+def p_value(value: float) -> str:
+    """Return a p-value, never as zero.
+
+    Example:
+        >>> p_value(0.0), p_value(0.0312), p_value(1.0)
+        ('p < 0.001', 'p = 0.031', 'p = 1.000')
+    """
+    if math.isnan(value):
+        return "–"
+    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
+
+
+def listed(names: list[str], most: int = 6) -> str:
+    """Return names as a phrase, the rest counted.
+
+    Example:
+        >>> listed(["a"]), listed(["a", "b", "c"]), listed(["a", "b", "c", "d"], most=2)
+        ('a', 'a, b and c', 'a, b and 2 others')
+    """
+    if len(names) > most:
+        rest = len(names) - most
+        names = [*names[:most], f"{rest} other{'s' if rest > 1 else ''}"]
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def asset(file: str) -> str:
+    """Return a text file that belongs to the page: template, style or script."""
+    return (importlib.resources.files("roadworthy.report") / "assets" / file).read_text(encoding="utf8")
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {clean(key): _finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite(value) for value in data]
+    if isinstance(data, float):
+        return data if math.isfinite(data) else None
+    return data
