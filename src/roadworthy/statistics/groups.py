@@ -70,12 +70,17 @@ def _cover(alike: np.ndarray) -> list[tuple[int, ...]]:
 
 def _needed(sets: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
     """Drop sets whose every pair is held by others, the smallest first, so that few letters remain."""
-    kept = list(sets)
+    size = max((max(one) for one in sets), default=-1) + 1
+    times = np.zeros((size, size), dtype=int)  # how many sets hold a pair
+    for one in sets:
+        times[np.ix_(one, one)] += 1
+    spare = set()
     for one in sorted(sets, key=len):
-        others = [set(other) for other in kept if other != one]
-        if all(any(i in other and j in other for other in others) for i in one for j in one):
-            kept.remove(one)
-    return kept
+        pairs = np.ix_(one, one)
+        if (times[pairs] > 1).all():
+            times[pairs] -= 1
+            spare.add(one)
+    return [one for one in sets if one not in spare]
 
 
 def _letter(index: int) -> str:

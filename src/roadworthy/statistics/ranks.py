@@ -57,7 +57,7 @@ def spearman(a: Any, b: Any, axis: int = -1) -> np.ndarray:
     Args:
         a: array of real numbers.
         b: array that broadcasts with ``a``, with as many entries along ``axis``.
-        axis: the axis to correlate along.
+        axis: the axis to correlate along; count it from the end where the arrays differ in their number of axes.
 
     Returns:
         float64 array without that axis, in [-1, 1]; NaN where undefined or where the input holds NaN.
@@ -88,7 +88,7 @@ def kendall(a: Any, b: Any, axis: int = -1) -> np.ndarray:
     Args:
         a: array of real numbers.
         b: array that broadcasts with ``a``, with as many entries along ``axis``.
-        axis: the axis to correlate along.
+        axis: the axis to correlate along; count it from the end where the arrays differ in their number of axes.
 
     Returns:
         float64 array without that axis, in [-1, 1]; NaN where undefined or where the input holds NaN.

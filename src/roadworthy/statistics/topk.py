@@ -6,7 +6,7 @@ argmax has it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -150,7 +150,7 @@ def _labels(labels: Any, n: int, classes: int) -> np.ndarray:
 
 
 def _ks(k: int | Sequence[int]) -> list[int]:
-    wanted = [k] if isinstance(k, (int, np.integer)) else list(k)
+    wanted = list(k) if isinstance(k, Iterable) else [k]
     if not wanted:
         raise InputError("k: an empty sequence came, expected one or more whole numbers")
     for one in wanted:
