@@ -249,7 +249,7 @@ def test_35_series_remove_time_steps() -> None:
     for imputer in ("zero", "noisy-linear"):
         result = rw.evaluate(model, x, labels, maps, imputer=imputer, fractions=(0.2, 0.6))
         assert result.removed == [0, 6, 18]
-        assert result.ranking().method.tolist() == ["oracle", "inverse"]
+        assert result.ranking("logit").method.tolist() == ["oracle", "inverse"]
 
 
 def test_token_ids_with_a_mask_token() -> None:

@@ -109,8 +109,8 @@ def test_the_sheet_shows_what_the_model_saw(q4, q4_data, q4_maps) -> None:
 
 def test_one_order_ranks_by_its_own_area(q4, q4_data, q4_maps) -> None:
     images, labels = q4_data(n=24)
-    morf = rw.evaluate(q4, images, labels, q4_maps(images), order="morf").ranking()
-    lerf = rw.evaluate(q4, images, labels, q4_maps(images), order="lerf").ranking()
+    morf = rw.evaluate(q4, images, labels, q4_maps(images), order="morf").ranking("logit")
+    lerf = rw.evaluate(q4, images, labels, q4_maps(images), order="lerf").ranking("logit")
     assert morf.score.is_monotonic_increasing
     assert lerf.score.is_monotonic_decreasing
     assert morf.method.tolist()[0] == lerf.method.tolist()[0] == "oracle"

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from roadworthy.errors import InputError
 from roadworthy.evaluation.result import READOUTS
+from roadworthy.imputation import NOISE
 from roadworthy.registry import Registry
 from roadworthy.removal.order import SIGNS
 from roadworthy.removal.reduction import REDUCTIONS
@@ -25,7 +26,7 @@ class Strategy:
         order: ``"morf"``, ``"lerf"`` or ``"both"``.
         imputer: name of an imputer, a callable ``(images, removed, generator) -> images``, or an
             :class:`roadworthy.imputation.Imputer`.
-        noise: sd of the Gaussian noise that noisy-linear adds to removed units, in pixel units; None is its default.
+        noise: sd of the Gaussian noise that noisy-linear adds to removed units, in pixel units.
         fractions: shares removed, in (0, 1]; 0 is always evaluated first.
         unit: ``"pixel"`` or ``"channel"``.
         sign: ``"signed"``, ``"abs"``, ``"positive"`` or ``"squared"``.
@@ -41,7 +42,7 @@ class Strategy:
     training: Literal["none"] = "none"
     order: Order | Literal["both"] = "both"
     imputer: Any = "noisy-linear"
-    noise: float | None = None
+    noise: float = NOISE
     fractions: tuple[float, ...] = (0.1, 0.3, 0.5, 0.7, 0.9)
     unit: Unit = "pixel"
     sign: Sign = "signed"
