@@ -57,7 +57,10 @@ def test_digits_at_other_sizes_and_channels() -> None:
     assert 0 <= batch.images.min() <= batch.images.max() <= 1
     grey = load_data("digits", channels=3).test
     assert torch.equal(next(grey.batches(3)).images[1], grey[1][0])
-    assert next(load_data("digits", channels=4).test.batches(3)).images.shape == (3, 4, 8, 8)
+    opaque = next(load_data("digits", channels=4).test.batches(3)).images
+    assert opaque.shape == (3, 4, 8, 8)
+    assert (opaque[:, 3] == 1).all()
+    assert torch.equal(opaque[:, :3], next(grey.batches(3)).images)
 
 
 def test_loading_leaves_the_global_generators_alone() -> None:

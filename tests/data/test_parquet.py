@@ -264,6 +264,16 @@ def test_any_order_is_read_once_when_it_fits_the_cache(folder: Path, monkeypatch
     assert sorted(counted.opened) == [(0, group) for group in range(7)]
 
 
+def test_the_blocks_used_last_are_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = Blocks([folder / "train.parquet"], "image", 1)
+    size = blocks.row(0, 0).as_py() and blocks._kept_bytes
+    blocks = Blocks([folder / "train.parquet"], "image", 2 * size + size // 2)  # two of three rows each
+    counted = Counted(monkeypatch)
+    for row in (0, 3, 0, 6, 0):  # the third row group pushes out the second, not the first
+        blocks.row(0, row)
+    assert counted.opened == [(0, 0), (0, 1), (0, 2)]
+
+
 @pytest.mark.parametrize("cache", [0, 400, 10**9])
 @pytest.mark.parametrize("block", [1, 200, 10**9])
 def test_blocks_within_a_row_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: int, block: int) -> None:
