@@ -33,13 +33,17 @@ class PixelNormalize(torch.nn.Module):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Normalise images (N, C, ...)."""
+        # torch.fx, by which DeepLIFT and LRP read a model, follows no condition on what it traces
+        if not isinstance(images, torch.fx.Proxy):
+            self._check(images)
+        return ((images.movedim(1, -1) - self.mean) / self.std).movedim(-1, 1).contiguous()
+
+    def _check(self, images: torch.Tensor) -> None:
         channels = len(self.mean)
         if images.ndim < 2 or images.shape[1] != channels:
             raise InputError(
                 f"The model takes images with {channels} channels, (N, {channels}, ...); got {tuple(images.shape)}"
             )
-        shape = (1, -1, *[1] * (images.ndim - 2))
-        return (images - self.mean.view(shape)) / self.std.view(shape)
 
     def extra_repr(self) -> str:
         """Show the statistics where torch prints a module."""
