@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from roadworthy.attribution.settings import Resolved, Settings
-from roadworthy.errors import AttributionError
+from roadworthy.errors import AttributionError, ModelError
 from roadworthy.forward import Classifier
 from roadworthy.registry import Registry
 
@@ -92,14 +92,14 @@ class Family:
         compute: ``compute(job, members)`` returns a :class:`Block` with a map for each of ``members``.
         kinds: what it has a meaning for.
         reason: why not for the others, and what to use there.
-        cost: forward passes for one sample, about; so that blocks take seconds rather than minutes.
+        cost: forward passes for one sample and these members, about; so that parts take seconds, not minutes.
     """
 
     name: str
     compute: Callable[[Job, Collection[str]], Block]
     kinds: frozenset[Kind] = frozenset(("images", "series", "tables"))
     reason: str = "it needs gradients with respect to real numbers; use 'random' or 'constant', or pass a callable"
-    cost: Callable[[Settings], int] = lambda settings: 1
+    cost: Callable[[Settings, Collection[str]], int] = lambda settings, members: 1
 
     def check(self, kind: Kind, method: str) -> None:
         """Refuse a kind of input that the method has no meaning for."""
@@ -139,7 +139,13 @@ def input_gradients(
         if prepare_graph is not None:
             prepare_graph(logits)
         total = logits.gather(1, targets.to(logits.device)[:, None]).sum()
-        (gradient,) = torch.autograd.grad(total, leaf, allow_unused=True)
+        try:
+            (gradient,) = torch.autograd.grad(total, leaf, allow_unused=True)
+        except torch.OutOfMemoryError as error:
+            raise ModelError(
+                f"The backward pass ran out of memory on a batch {tuple(images.shape)}; pass a smaller max_batch "
+                f"(it is {job.classifier.max_batch})"
+            ) from error
     if gradient is None:
         raise _no_gradient()
     return gradient.detach()

@@ -25,9 +25,8 @@ _REASON = "it looks at the feature maps of a two-dimensional convolution; use 'i
 def gradcam(job: Job, members: Collection[str]) -> Block:
     """Compute ``gradcam``, (n, H, W); the layer looked at is noted."""
     name, layer = _find_layer(job, "gradcam")
-    maps = torch.cat([_cam(job, layer, name, *part)[:, 0] for part in _chunks(job)])
-    if job.settings.gradcam_relu:
-        maps = maps.clamp(min=0)
+    positive = job.settings.gradcam_relu
+    maps = torch.cat([_cam(job, layer, name, *part, positive=positive)[:, 0] for part in _chunks(job)])
     return Block({"gradcam": maps}, notes={"gradcam": {"layer": name, "relu": job.settings.gradcam_relu}})
 
 
@@ -36,7 +35,7 @@ def guided_gradcam(job: Job, members: Collection[str]) -> Block:
     name, layer = _find_layer(job, "guided-gradcam")
     guide, maps = Guide(job.model), []
     for images, targets in _chunks(job):
-        cam = _cam(job, layer, name, images, targets).clamp(min=0)
+        cam = _cam(job, layer, name, images, targets, positive=True)
         maps.append(cam * guide(job, images, targets))
     return Block({"guided-gradcam": torch.cat(maps)}, notes={"guided-gradcam": {"layer": name, **guide.notes()}})
 
@@ -47,8 +46,10 @@ def _chunks(job: Job) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         yield job.images[begin : begin + size], job.targets[begin : begin + size]
 
 
-def _cam(job: Job, layer: nn.Module, name: str, images: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Return Grad-CAM (b, 1, H, W) at the images' size."""
+def _cam(
+    job: Job, layer: nn.Module, name: str, images: torch.Tensor, targets: torch.Tensor, *, positive: bool
+) -> torch.Tensor:
+    """Return Grad-CAM (b, 1, H, W) at the images' size, all of it or the positive part (taken before upsampling)."""
     with torch.enable_grad(), _recorded(layer) as outputs:
         logits = job.classifier.forward(images.detach().requires_grad_())
         if len(outputs) != 1:
@@ -56,21 +57,34 @@ def _cam(job: Job, layer: nn.Module, name: str, images: torch.Tensor, targets: t
                 f"gradcam: layer {name!r} runs {len(outputs)} times in one pass, so its map is not defined; "
                 f"name one that runs once with settings=Settings(gradcam_layer=...)"
             )
+        if not isinstance(outputs[0], torch.Tensor) or outputs[0].ndim != 4:
+            raise AttributionError(
+                f"gradcam: layer {name!r} gives {_shape(outputs[0])}, not feature maps (N, C, H, W); name another one"
+            )
         total = logits.gather(1, targets.to(logits.device)[:, None]).sum()
         (gradient,) = torch.autograd.grad(total, outputs[0], allow_unused=True)
     if gradient is None:
         raise AttributionError(f"gradcam: the target's logit does not depend on layer {name!r}; name another one")
     activation = outputs[0].detach()
     cam = (gradient.mean(dim=(2, 3), keepdim=True) * activation).sum(dim=1, keepdim=True).float()
+    if positive:
+        cam = cam.clamp(min=0)
     return F.interpolate(cam, size=tuple(images.shape[2:]), mode="bilinear", align_corners=False)
 
 
-@contextmanager
-def _recorded(layer: nn.Module) -> Iterator[list[torch.Tensor]]:
-    """Keep what a layer returns, while the model goes on with a clone."""
-    outputs: list[torch.Tensor] = []
+def _shape(output: Any) -> str:
+    return f"a tensor {tuple(output.shape)}" if isinstance(output, torch.Tensor) else f"a {type(output).__name__}"
 
-    def keep(module: nn.Module, inputs: Any, output: torch.Tensor) -> torch.Tensor:
+
+@contextmanager
+def _recorded(layer: nn.Module) -> Iterator[list[Any]]:
+    """Keep what a layer returns, while the model goes on with a clone."""
+    outputs: list[Any] = []
+
+    def keep(module: nn.Module, inputs: Any, output: Any) -> Any:
+        if not isinstance(output, torch.Tensor):
+            outputs.append(output)
+            return output
         kept = output if output.requires_grad else output.requires_grad_()
         outputs.append(kept)
         return kept.clone()
@@ -125,11 +139,11 @@ def _last_convolution(job: Job, layers: dict[str, nn.Module], method: str) -> st
 
 methods.add(
     "gradcam",
-    Family("gradcam", gradcam, frozenset(("images",)), _REASON, lambda settings: 2),
+    Family("gradcam", gradcam, frozenset(("images",)), _REASON, lambda settings, members: 2),
     "Grad-CAM at the last convolution, signed",
 )
 methods.add(
     "guided-gradcam",
-    Family("guided-gradcam", guided_gradcam, frozenset(("images",)), _REASON, lambda settings: 4),
+    Family("guided-gradcam", guided_gradcam, frozenset(("images",)), _REASON, lambda settings, members: 4),
     "positive Grad-CAM x guided backpropagation",
 )

@@ -1,8 +1,8 @@
 """DeepLIFT with the rescale rule (Shrikumar et al. 2017).
 
 Equals captum's DeepLift where that is exact, and differs where it is not: functional, in-place and reused activations
-count like any other, any elementwise activation has its rule, overlapping max-pooling windows keep all they
-contribute (captum's unpooling overwrites shared positions), and a map never depends on the batch.
+count like any other, any elementwise activation has its rule, max-pooling is complete (captum's sums miss the
+difference of the scores there, measured), and a map never depends on the batch.
 """
 
 from __future__ import annotations
@@ -209,6 +209,6 @@ def _check_function(node: torch.fx.Node, fixed: set[torch.fx.Node]) -> None:
 
 methods.add(
     "deeplift",
-    Family("deeplift", deeplift, cost=lambda settings: 4),
+    Family("deeplift", deeplift, cost=lambda settings, members: 4),
     "DeepLIFT, rescale rule, from the baseline",
 )

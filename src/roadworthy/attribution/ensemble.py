@@ -141,7 +141,8 @@ def _finished(job: Job, path: Path, clean: bool, copies: int) -> Iterator[tuple[
             points = start + alphas * (points - start)
         owners = torch.from_numpy((done + copy) // per_image).to(job.targets.device)
         gradients = path.gradient(job, points, job.targets[owners]).float()
-        sums = _sum_by_copy(gradients, weights[torch.from_numpy(step).to(device)], rows, len(ends))
+        counts = np.bincount(copy).tolist()
+        sums = _sum_by_copy(gradients, weights[torch.from_numpy(step).to(device)], counts)
         if carried is not None:
             sums[0] += carried
         complete = len(ends) if step[-1] == steps - 1 else len(ends) - 1
@@ -152,11 +153,12 @@ def _finished(job: Job, path: Path, clean: bool, copies: int) -> Iterator[tuple[
         ends, drawn = ends[complete:], drawn[complete:]
 
 
-def _sum_by_copy(gradients: torch.Tensor, weights: torch.Tensor, rows: torch.Tensor, copies: int) -> torch.Tensor:
-    """Sum weighted gradients (b, ...) by copy; as a product, since index_add is not deterministic."""
-    mix = torch.zeros(copies, len(rows), device=gradients.device)
-    mix[rows, torch.arange(len(rows), device=gradients.device)] = weights
-    return (mix @ gradients.flatten(1)).view(copies, *gradients.shape[1:])
+def _sum_by_copy(gradients: torch.Tensor, weights: torch.Tensor, counts: list[int]) -> torch.Tensor:
+    """Sum weighted gradients (b, ...) of consecutive copies; sum by sum, so that no copy touches another."""
+    if len(counts) == len(gradients):
+        return gradients * weights.view(-1, *[1] * (gradients.ndim - 1))
+    groups = zip(weights.split(counts), gradients.flatten(1).split(counts), strict=True)
+    return torch.stack([part @ values for part, values in groups]).view(len(counts), *gradients.shape[1:])
 
 
 def _start(job: Job, path: Path) -> torch.Tensor | None:
@@ -192,7 +194,12 @@ def register_family(
     steps: Callable[[Settings], int] = lambda settings: 1,
 ) -> None:
     """Register a base and the three ensembles of it."""
-    family = Family(base, compute, cost=lambda settings: steps(settings) * (1 + settings.samples))
+
+    def cost(settings: Settings, members: Collection[str]) -> int:
+        clean = base in members
+        return steps(settings) * (clean + settings.samples * (len(members) > clean))
+
+    family = Family(base, compute, cost=cost)
     methods.add(base, family, title)
     methods.add(f"{base}-sg", family, f"{base}: mean over noisy copies (SmoothGrad)")
     methods.add(f"{base}-sq", family, f"{base}: mean of squares over noisy copies (SmoothGrad squared)")

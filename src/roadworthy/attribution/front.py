@@ -13,7 +13,7 @@ from roadworthy.attribution.base import Block, Family, Job, kind_of, methods
 from roadworthy.attribution.maps import Maps
 from roadworthy.attribution.requests import Methods, Request, parse
 from roadworthy.attribution.samples import Images, Samples, blocks, listed
-from roadworthy.attribution.settings import Resolved, Settings, resolve
+from roadworthy.attribution.settings import Resolved, Settings, named, resolve
 from roadworthy.errors import AttributionError, InputError, ModelError
 from roadworthy.forward import Classifier, target_classes, untouched
 from roadworthy.provenance import provenance
@@ -62,13 +62,11 @@ class Explainer:
             model, normalize=normalize, output=output, layout=layout, device=device, max_batch=max_batch
         )
         self.seed = resolve_seed(seed)
-        self.given = settings
+        self.given = named(settings)
         self.mean = mean
         self.progress = progress
         self.values: Resolved | None = None
         self.cache: dict[str, Any] = {}
-        if not isinstance(settings, Settings):
-            resolve(settings, model=model, channels=1, normalize=None, mean=0.5, device=torch.device("cpu"))
 
     def resolved(self, channels: int) -> Resolved:
         """Return the settings in pixel units, worked out once."""
@@ -132,7 +130,7 @@ class Explainer:
 
     def _run_family(self, job: Job, family: Family, members: list[str], into: Block) -> None:
         """Compute a family in parts that fill some batches each, so that progress moves."""
-        size = max(1, 4 * self.classifier.max_batch // max(1, family.cost(job.settings)))
+        size = max(1, 4 * self.classifier.max_batch // max(1, family.cost(job.settings, members)))
         parts = []
         for begin in range(0, len(job.ids), size):
             part = _slice(job, slice(begin, begin + size))

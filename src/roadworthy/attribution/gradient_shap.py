@@ -21,6 +21,6 @@ def gradient_shap(job: Job, members: Collection[str]) -> Block:
 
 methods.add(
     "gradient-shap",
-    Family("gradient-shap", gradient_shap, cost=lambda settings: settings.shap_samples),
+    Family("gradient-shap", gradient_shap, cost=lambda settings, members: settings.shap_samples),
     "gradient SHAP: expected gradients from the baseline",
 )

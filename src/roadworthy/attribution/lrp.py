@@ -221,5 +221,7 @@ def _fold_norms(traced: torch.fx.GraphModule) -> None:
 
 
 methods.add(
-    "lrp", Family("lrp", lrp, cost=lambda settings: 4), "layer-wise relevance propagation, gamma and epsilon rules"
+    "lrp",
+    Family("lrp", lrp, cost=lambda settings, members: 4),
+    "layer-wise relevance propagation, gamma and epsilon rules",
 )

@@ -46,6 +46,6 @@ def _window(job: Job) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 methods.add(
     "occlusion",
-    Family("occlusion", occlusion, cost=lambda settings: 225),  # windows of the default size and step
+    Family("occlusion", occlusion, cost=lambda settings, members: 225),  # windows of the default size and step
     "occlusion by a sliding window (captum)",
 )

@@ -66,7 +66,9 @@ def blocks(
         tensor = checked(part.images, names)
         own = None if given is None else given[start : start + len(names)]
         if own is not None and len(own) < len(names):
-            raise InputError(f"target: {len(given or [])} classes for more samples; give one class per sample")
+            raise InputError(
+                f"target: {0 if given is None else len(given)} classes for more samples; give one class per sample"
+            )
         yield Samples(tensor, part.labels, target if own is None else own, names)
         start += len(names)
     if start == 0:

@@ -164,8 +164,27 @@ class Resolved:
         }
 
 
+def named(settings: str | Settings) -> Settings:
+    """Return the settings of a name, or settings as they are.
+
+    Raises:
+        InputError: an unknown name, or neither of the two.
+
+    Example:
+        >>> named("roar").ig_steps
+        25
+    """
+    if isinstance(settings, Settings):
+        return settings
+    if not isinstance(settings, str):
+        raise InputError(f"settings: got {type(settings).__name__}, expected a name or a Settings object")
+    if settings not in presets:
+        raise unknown_name("settings", settings, presets)
+    return presets[settings]
+
+
 def resolve(
-    settings: str | Settings,
+    settings: Settings,
     *,
     model: Callable[..., Any],
     channels: int,
@@ -181,13 +200,8 @@ def resolve(
     Raises:
         InputError: an unknown name, or a wrong number of values.
     """
-    if isinstance(settings, str) and settings not in presets:
-        raise unknown_name("settings", settings, presets)
-    if not isinstance(settings, (str, Settings)):
-        raise InputError(f"settings: got {type(settings).__name__}, expected a name or a Settings object")
-    chosen = presets[settings] if isinstance(settings, str) else settings
-    name = next((key for key, preset in presets.items() if preset == chosen), "custom")
-    if chosen.baseline == "mean":
+    name = next((key for key, preset in presets.items() if preset == settings), "custom")
+    if settings.baseline == "mean":
         values, origin = _first_known(
             ("mean=", mean),
             ("normalize=", None if normalize is None else normalize[0]),
@@ -195,14 +209,14 @@ def resolve(
             ("no mean known: 0.5", UNKNOWN_MEAN),
         )
     else:
-        values, origin = (0.0 if chosen.baseline == "black" else chosen.baseline), "settings.baseline"
+        values, origin = (0.0 if settings.baseline == "black" else settings.baseline), "settings.baseline"
     spread, spread_from = _first_known(
         ("normalize=", None if normalize is None else normalize[1]),
         ("the model's pixel_std", getattr(model, "pixel_std", None)),
         ("no standard deviation known: 0.5", UNKNOWN_STD),
     )
     baseline, std = as_stats((_listed(values), _listed(spread)), channels, device)
-    return Resolved(chosen, name, baseline.expand(channels), origin, std.expand(channels), spread_from)
+    return Resolved(settings, name, baseline.expand(channels), origin, std.expand(channels), spread_from)
 
 
 def _first_known(*candidates: tuple[str, Any]) -> tuple[Any, str]:

@@ -82,11 +82,11 @@ def grid(shape: tuple[int, ...], cells: int) -> torch.Tensor:
 _REASON = "it perturbs real numbers; use 'random', or pass a callable"
 methods.add(
     "lime",
-    Family("lime", lime, reason=_REASON, cost=lambda settings: settings.lime_samples),
+    Family("lime", lime, reason=_REASON, cost=lambda settings, members: settings.lime_samples),
     "LIME over a grid of superpixels (captum)",
 )
 methods.add(
     "kernel-shap",
-    Family("kernel-shap", kernel_shap, reason=_REASON, cost=lambda settings: settings.kernel_shap_samples),
+    Family("kernel-shap", kernel_shap, reason=_REASON, cost=lambda settings, members: settings.kernel_shap_samples),
     "kernel SHAP over a grid of superpixels (captum)",
 )
