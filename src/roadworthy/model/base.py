@@ -74,13 +74,3 @@ def is_file(weights: str | Path) -> bool:
         (False, True)
     """
     return isinstance(weights, Path) or Path(weights).suffix != "" or Path(weights).exists()
-
-
-def one_line(error: BaseException) -> str:
-    """Return the kind of an error and the first line of its message.
-
-    Example:
-        >>> one_line(ValueError("bad\\nworse"))
-        'ValueError: bad'
-    """
-    return f"{type(error).__name__}: {error}".splitlines()[0]

@@ -13,8 +13,8 @@ from typing import Any
 from torch import nn
 
 from roadworthy.errors import ModelError, did_you_mean
-from roadworthy.model.base import Request, models, one_line
-from roadworthy.model.weights import load_weights
+from roadworthy.model.base import Request, models
+from roadworthy.model.weights import load_weights, one_line
 from roadworthy.rng import seeded_globals
 from roadworthy.types import Normalize
 
@@ -27,7 +27,9 @@ def _load(request: Request) -> tuple[nn.Module | Callable[..., object], Normaliz
         )
     address = request.spec.partition(":")[0]
     with _current_folder():
-        module = _import(address, request.spec)
+        # importing may draw as well: the weights of a model that the module builds there and then
+        with seeded_globals(request.seed, "import", request.spec):
+            module = _import(address, request.spec)
         factory = _find(module, request.name("package.module:factory"), request.spec)
         model = factory if isinstance(factory, nn.Module) else _call(factory, request)
     if not callable(model):

@@ -244,7 +244,7 @@ def _resume(path: Path, run: dict[str, Any], model: torch.nn.Module, optimizer: 
         differ = sorted(key for key in run if content["run"].get(key) != run[key])
     except Exception as error:  # whatever a damaged or foreign file raises, the advice is the same
         raise ModelError(
-            f"fit: the checkpoint {str(path)!r} cannot be read ({error}); delete it to start anew"
+            f"fit: the checkpoint {str(path)!r} cannot be read ({type(error).__name__}); delete it to start anew"
         ) from error
     if differ:
         raise ModelError(

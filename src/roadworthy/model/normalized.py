@@ -36,7 +36,8 @@ class PixelNormalize(torch.nn.Module):
         # torch.fx, by which DeepLIFT and LRP read a model, follows no condition on what it traces
         if not isinstance(images, torch.fx.Proxy):
             self._check(images)
-        return ((images.movedim(1, -1) - self.mean) / self.std).movedim(-1, 1).contiguous()
+        # elementwise work keeps the memory layout that came in, channels-last as well
+        return ((images.movedim(1, -1) - self.mean) / self.std).movedim(-1, 1)
 
     def _check(self, images: torch.Tensor) -> None:
         channels = len(self.mean)

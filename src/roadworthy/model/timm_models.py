@@ -8,8 +8,8 @@ from typing import Any
 from torch import nn
 
 from roadworthy.errors import MissingExtraError, ModelError, RoadworthyWarning, unknown_name
-from roadworthy.model.base import Request, is_file, models, one_line
-from roadworthy.model.weights import load_weights
+from roadworthy.model.base import Request, is_file, models
+from roadworthy.model.weights import load_weights, one_line
 from roadworthy.rng import seeded_globals
 from roadworthy.types import Normalize
 

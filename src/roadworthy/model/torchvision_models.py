@@ -8,9 +8,9 @@ from typing import Any
 from torch import nn
 
 from roadworthy.errors import ModelError, RoadworthyWarning, unknown_name
-from roadworthy.model.base import Request, is_file, models, one_line
+from roadworthy.model.base import Request, is_file, models
 from roadworthy.model.normalized import IMAGENET
-from roadworthy.model.weights import load_weights
+from roadworthy.model.weights import load_weights, one_line
 from roadworthy.rng import seeded_globals
 from roadworthy.types import Normalize
 

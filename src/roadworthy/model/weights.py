@@ -35,7 +35,8 @@ def save_weights(model: torch.nn.Module, path: str | Path) -> Path:
         InputError: another ending.
 
     Example:
-        >>>         >>> with tempfile.TemporaryDirectory() as folder:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
         ...     save_weights(torch.nn.Linear(2, 3), Path(folder) / "linear.safetensors").name
         'linear.safetensors'
     """
@@ -114,11 +115,11 @@ def _read_pickle(path: Path) -> Any:
         return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise ModelError(
-            f"weights: {str(path)!r} holds Python objects, not only tensors, and loading it could run code; refused. "
-            "Save the state dict instead, best with save_weights(model, 'name.safetensors')"
+            f"weights: {str(path)!r} is damaged or holds Python objects other than tensors, and loading those could "
+            "run code: refused. Save the state dict alone, best with save_weights(model, 'name.safetensors')"
         ) from error
     except (RuntimeError, ValueError, EOFError, OSError, KeyError) as error:
-        raise ModelError(f"weights: {str(path)!r} cannot be read: {error}") from error
+        raise ModelError(f"weights: {str(path)!r} cannot be read ({one_line(error)})") from error
 
 
 def _state_dict_in(loaded: Any, path: Path) -> dict[str, torch.Tensor]:
@@ -154,7 +155,8 @@ def load_weights(model: torch.nn.Module, path: str | Path) -> dict[str, Any]:
         ModelError: what does not fit, and the likely cause.
 
     Example:
-        >>>         >>> with tempfile.TemporaryDirectory() as folder:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = save_weights(torch.nn.Linear(2, 3), Path(folder) / "linear.safetensors")
         ...     load_weights(torch.nn.Linear(2, 4), path)
         Traceback (most recent call last):
@@ -219,3 +221,13 @@ def _cause(
 def _few(names: list[str]) -> str:
     shown = ", ".join(repr(name) for name in names[:_SHOWN])
     return shown + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+
+
+def one_line(error: BaseException) -> str:
+    """Return the kind of an error and the first line of its message.
+
+    Example:
+        >>> one_line(ValueError("bad\\nworse"))
+        'ValueError: bad'
+    """
+    return f"{type(error).__name__}: {error}".splitlines()[0]

@@ -1,0 +1,181 @@
+"""Every sample once an epoch, in a seeded order, from memory and streamed; augmentation against a plain loop."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roadworthy.errors import DataError, InputError, RoadworthyWarning
+from roadworthy.model import Recipe
+from roadworthy.model.feed import Feed, augment
+from roadworthy.records import Split
+from roadworthy.rng import torch_generator
+
+Make = Callable[..., Split]
+RECIPE = Recipe(epochs=1, learning_rate=0.1, batch_size=8)
+
+
+def numbered(n: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return images that hold their own position, and it as their label."""
+    return torch.arange(float(n)).view(n, 1, 1, 1).expand(n, 1, 2, 2), torch.arange(n)
+
+
+class Numbered:
+    """A plain object with batches, for data that is no Split."""
+
+    def __init__(self, n: int) -> None:
+        self.images, self.labels = numbered(n)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def batches(self, size: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        yield from zip(self.images.split(size), self.labels.split(size), strict=True)
+
+
+def order(feed: Feed, recipe: Recipe = RECIPE, epoch: int = 0) -> list[int]:
+    seen = []
+    for images, labels in feed.epoch(recipe, torch_generator(0, "order", epoch)):
+        if images.shape[1:] == (1, 2, 2):
+            assert torch.equal(images[:, 0, 0, 0].long(), labels)
+        seen += labels.tolist()
+    return seen
+
+
+@pytest.mark.parametrize("memory", [10**9, 1000, 0])
+@pytest.mark.parametrize("n", [1, 8, 23, 600])
+def test_each_sample_once_in_an_order_of_its_own_each_epoch(n: int, memory: int) -> None:
+    recipe = Recipe(epochs=1, learning_rate=0.1, batch_size=7)
+    for train in (numbered(n), Numbered(n)):
+        feed = Feed(train, memory)
+        first, again, second = order(feed, recipe), order(feed, recipe), order(feed, recipe, epoch=1)
+        kept = n - (n > 1 and n % 7 == 1)  # a lone sample at the end is left out
+        assert len(first) == len(set(first)) == kept
+        assert first == again
+        if n > 8:
+            assert first != second
+            assert first != sorted(first)
+
+
+@pytest.mark.parametrize(("drop_last", "steps", "seen"), [(False, 3, 23), (True, 2, 16)])
+def test_drop_last(drop_last: bool, steps: int, seen: int) -> None:
+    recipe = Recipe(epochs=1, learning_rate=0.1, batch_size=8, drop_last=drop_last)
+    feed = Feed(numbered(23), 10**9)
+    assert feed.steps(recipe) == steps
+    assert len(order(feed, recipe)) == seen
+    assert feed.steps(Recipe(epochs=1, learning_rate=0.1, batch_size=50, drop_last=True)) == 1
+
+
+def test_a_split_is_held_where_it_fits_and_read_anew_where_not(make_split: Make) -> None:
+    split = make_split(40, size=8)  # 40 x 64 pixels x 4 bytes = 10240
+    assert Feed(split, 10_240).held is not None
+    split = make_split(40, size=8)
+    feed = Feed(split, 10_239)
+    assert feed.held is None
+    for epoch in range(2):
+        order(feed, epoch=epoch)
+    assert split.source.reads == 1 + 2 * 40  # type: ignore[attr-defined]
+
+
+def test_a_streamed_split_is_shuffled_beyond_its_runs(make_split: Make) -> None:
+    split = make_split(700, size=4)
+    feed = Feed(split, 0)
+    read: list[int] = []
+    original = split.source.read
+    split.source.read = lambda index: (read.append(index), original(index))[1]  # type: ignore[method-assign]
+    order(feed)
+    assert sorted(read) == list(range(700))
+    assert read != list(range(700))
+    assert sum(b - a == 1 for a, b in itertools.pairwise(read)) >= 696  # neighbours are read together
+
+
+@pytest.mark.parametrize("memory", [10**9, 0])
+def test_broken_samples_are_left_out_and_named_once(make_split: Make, memory: int) -> None:
+    split = make_split(40, broken=[3, 17])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        feed = Feed(split, memory)
+        known = order(feed)
+        assert len(known) == 38
+        assert order(feed) == known  # the order does not depend on what is known to be broken
+    messages = [str(warning.message) for warning in caught if warning.category is RoadworthyWarning]
+    assert len(messages) == 1
+    assert "2 of 40 samples could not be read" in messages[0]
+    assert set(split.broken) == {"3", "17"}
+    assert Feed(make_split(40, broken=[3, 17]), 0).identity == Feed(split, memory).identity
+
+
+@pytest.mark.parametrize(
+    ("train", "message"),
+    [
+        (torch.zeros(4, 1, 2, 2), "got Tensor, expected a Split such as data.train"),
+        ((torch.zeros(4, 1), torch.zeros(3)), "4 images but 3 labels"),
+        ((torch.zeros(0, 1), torch.zeros(0)), "no training samples"),
+    ],
+)
+def test_unusable_data(train: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Feed(train, 10**9)
+
+
+def test_negative_labels() -> None:
+    with pytest.raises(DataError, match="labels go from -1"):
+        Feed((torch.zeros(2, 1), torch.tensor([-1, 0])), 10**9)
+
+
+def test_nothing_can_be_read(make_split: Make) -> None:
+    with pytest.raises(DataError, match="none of 3 samples could be read"):
+        Feed(make_split(3, broken=[0, 1, 2]), 10**9)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    n=st.integers(1, 5),
+    channels=st.integers(1, 4),
+    height=st.integers(1, 7),
+    width=st.integers(1, 7),
+    pad=st.integers(0, 3),
+    flip=st.booleans(),
+    seed=st.integers(0, 999),
+)
+def test_augmentation_against_a_loop(
+    n: int, channels: int, height: int, width: int, pad: int, flip: bool, seed: int
+) -> None:
+    images = torch.from_numpy(np.random.default_rng(seed).random((n, channels, height, width), dtype=np.float32))
+    kept = images.clone()
+    recipe = Recipe(epochs=1, learning_rate=0.1, flip=flip, crop_padding=pad)
+    found = augment(images, recipe, torch_generator(seed, "a"))
+    draws = torch_generator(seed, "a")
+    mirrored = torch.rand(n, generator=draws) < 0.5 if flip else torch.zeros(n, dtype=torch.bool)
+    shifts = torch.randint(0, 2 * pad + 1, (n, 2), generator=draws) if pad else torch.zeros(n, 2, dtype=torch.int64)
+    for row in range(n):
+        padded = np.pad(images[row].numpy(), ((0, 0), (pad, pad), (pad, pad)))
+        top, left = shifts[row].tolist()
+        cropped = padded[:, top : top + height, left : left + width]
+        expected = cropped[:, :, ::-1] if mirrored[row] else cropped
+        assert np.array_equal(found[row].numpy(), expected)
+    assert torch.equal(images, kept)
+
+
+def test_augmentation_moves_and_mirrors() -> None:
+    images = torch.rand(64, 1, 6, 6, generator=torch.Generator().manual_seed(1))
+    flipped = augment(images, Recipe(epochs=1, learning_rate=0.1, flip=True), torch_generator(0, "a"))
+    same = (flipped == images).flatten(1).all(1)
+    assert 16 < int(same.sum()) < 48
+    assert torch.equal(flipped[~same], images[~same].flip(-1))
+    shifted = augment(images, Recipe(epochs=1, learning_rate=0.1, crop_padding=2), torch_generator(0, "a"))
+    assert int((shifted == images).flatten(1).all(1).sum()) < 16
+
+
+def test_tables_cannot_be_mirrored() -> None:
+    with pytest.raises(InputError, match=r"need images \(N, C, H, W\), got \(4, 3\)"):
+        augment(torch.zeros(4, 3), Recipe(epochs=1, learning_rate=0.1, flip=True), torch_generator(0, "a"))
+    assert augment(torch.zeros(4, 3), RECIPE, torch_generator(0, "a")).shape == (4, 3)
