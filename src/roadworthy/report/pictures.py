@@ -53,11 +53,8 @@ def data_uri(picture: np.ndarray, side: int) -> str:
     """
     from PIL import Image
 
-    height, width = picture.shape[:2]
-    if max(height, width) > side:
-        scale = side / max(height, width)
-        picture = resized(picture, max(1, round(height * scale)), max(1, round(width * scale)))
-    image = Image.fromarray(picture)
+    height, width = _scaled(*picture.shape[:2], side)
+    image = Image.fromarray(picture if picture.shape[:2] == (height, width) else resized(picture, height, width))
     if image.mode == "RGB" and image.width * image.height > _EXACT:
         image = image.quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
     file = io.BytesIO()
@@ -67,9 +64,14 @@ def data_uri(picture: np.ndarray, side: int) -> str:
 
 def most_bytes(height: int, width: int, side: int) -> int:
     """Bound the length of :func:`data_uri` for a picture of this size: noise, which does not compress."""
-    scale = min(1.0, side / max(height, width))
-    pixels = (round(height * scale) + 1) * (round(width * scale) + 1)
+    rows, columns = _scaled(height, width, side)
+    pixels = rows * columns
     return int((pixels * (3 if pixels <= _EXACT else 1) * 1.02 + 1200) * 4 / 3)
+
+
+def _scaled(height: int, width: int, side: int) -> tuple[int, int]:
+    scale = min(1.0, side / max(height, width))
+    return max(1, round(height * scale)), max(1, round(width * scale))
 
 
 def spread(count: int, most: int) -> list[int]:

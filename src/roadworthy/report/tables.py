@@ -49,7 +49,7 @@ def ranking_table(found: Findings) -> str:
         f"{number(found.result.n)} samples. Methods that share a letter in <i>group</i> are not told apart."
     )
     bounds = _bounds(found.ranking)
-    rows = [_ranking_row(found, row, bounds) for row in found.ranking.to_dict("records")]
+    rows = [_ranking_row(found, found.row(method), bounds) for method in found.methods]
     return table(caption, head, rows, label=f"Ranking by {READOUTS[found.readout].name}")
 
 
@@ -67,7 +67,7 @@ def _ranking_head(found: Findings) -> list[tuple[str, str]]:
     return [*start, ("against random", "left"), *areas, *spread]
 
 
-def _ranking_row(found: Findings, row: dict[str, Any], bounds: tuple[float, float]) -> str:
+def _ranking_row(found: Findings, row: pd.Series, bounds: tuple[float, float]) -> str:
     standing = found.against_random(row["method"])
     colour = {"above": "good", "below": "bad"}.get(standing, "")
     cells = [
@@ -96,7 +96,7 @@ def _bounds(ranking: pd.DataFrame) -> tuple[float, float]:
     return (low, high) if high > low else (low, low + 1)
 
 
-def _range_picture(row: dict[str, Any], bounds: tuple[float, float]) -> str:
+def _range_picture(row: pd.Series, bounds: tuple[float, float]) -> str:
     """Interval, score and zero line as a small picture; hidden from screen readers, the numbers stand beside it."""
     low, high = bounds
 
@@ -178,7 +178,7 @@ def curve_table(result: Result, curves: pd.DataFrame, readout: str) -> str:
             f"<td>{number(v)}<br><small class='muted'>{number(a)} – {number(b)}</small></td>"
             for v, a, b in part[["value", "low", "high"]].itertuples(index=False)
         )
-        rows.append(f'<tr>{_row_head(method)}<td class="left">{ORDERS[order].short}</td>{cells}</tr>')
+        rows.append(f'<tr>{_row_head(method)}<td class="left">{ORDERS[str(order)].short}</td>{cells}</tr>')
     caption = f"Mean {READOUTS[readout].name} at each share removed; below it the 95\u00a0% band, point by point."
     return table(caption, head, rows, label=f"Curves, {READOUTS[readout].name}")
 

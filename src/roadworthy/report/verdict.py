@@ -63,6 +63,18 @@ def verdict(result: Result, *, level: float = 0.95) -> Verdict:
 
     Raises:
         InputError: a result without methods or samples.
+
+    Example:
+        >>> import numpy as np
+        >>> from roadworthy.evaluation import Scores
+        >>> top1 = np.ones((2, 2, 3, 1, 40), dtype=np.uint8)  # [method, order, share, repeat, sample]
+        >>> top1[0, 0, 1:] = 0  # ig: wrong without the most relevant units, right without the least relevant
+        >>> top1[1, :, 2] = 0  # random: wrong in both orders once much is gone
+        >>> scores = Scores(*[top1] * 4, *np.zeros((3, 40), dtype=np.int64))
+        >>> ids = [str(i) for i in range(40)]
+        >>> result = Result(["ig", "random"], ["morf", "lerf"], [0.0, 0.3, 0.6], [0, 3, 6], 1, ids, scores)
+        >>> verdict(result).leaders, verdict(result).above_random
+        (('ig',), ('ig',))
     """
     return judge(Findings.of(result, level=level))
 
