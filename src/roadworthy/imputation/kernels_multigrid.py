@@ -149,9 +149,11 @@ def _descend(tolerance, max_cycles, depth, w):
 @careful
 def _extremes(image, removed, lanes):
     """Return the least and greatest kept value, and whether all kept values are finite."""
-    lanes[0, :], lanes[1, :], lanes[2, :] = np.inf, -np.inf, 0.0
+    width = uint64(image.shape[1])
+    for i in range(width):
+        lanes[0, i], lanes[1, i], lanes[2, i] = np.inf, -np.inf, 0.0
     for y in range(image.shape[0]):
-        for i in range(uint64(image.shape[1])):
+        for i in range(width):
             value = np.float64(image[y, i])
             gone = removed[y, i]
             low = np.inf if gone else value
@@ -159,10 +161,10 @@ def _extremes(image, removed, lanes):
             lanes[0, i] = low if low < lanes[0, i] else lanes[0, i]
             lanes[1, i] = high if high > lanes[1, i] else lanes[1, i]
             lanes[2, i] += 0.0 if gone else value - value
-    bad = 0.0
-    for i in range(lanes.shape[1]):
-        bad += lanes[2, i]
-    return lanes[0].min(), lanes[1].max(), bad == 0.0
+    low, high, bad = np.inf, -np.inf, 0.0
+    for i in range(width):
+        low, high, bad = min(low, lanes[0, i]), max(high, lanes[1, i]), bad + lanes[2, i]
+    return low, high, bad == 0.0
 
 
 @kernel
@@ -198,10 +200,25 @@ def _store(out, image, removed, value, low, high, level):
 @kernel
 def _prepare(mask, w):
     """Build the levels of a mask with all iterates at zero; return their number."""
-    w.x[:], w.y[:], w.p[:], w.q[:] = ZERO, ZERO, ZERO, ZERO
+    for i in range(uint64(w.p.size)):
+        w.p[i] = ZERO
+        w.q[i] = ZERO
+    for i in range(uint64(w.x.size)):
+        w.x[i] = ZERO
+        w.y[i] = ZERO
     depth = build(mask, w)
-    w.x[:] = ZERO
+    for i in range(uint64(w.x.size)):
+        w.x[i] = ZERO
     return depth
+
+
+@kernel
+def _count(mask):
+    total = 0
+    for y in range(mask.shape[0]):
+        for i in range(uint64(mask.shape[1])):
+            total += mask[y, i]
+    return total
 
 
 def _entry(stamp: int) -> Any:
@@ -214,12 +231,12 @@ def _entry(stamp: int) -> Any:
             for c in range(images.shape[1]):
                 image, mask = images[n, c], removed[n, min(c, removed.shape[1] - 1)]
                 if c == 0 or removed.shape[1] > 1:
-                    gone = mask.sum()
+                    gone = _count(mask)
                     if 0 < gone < units:
                         depth = _prepare(mask, w)
                 low, high, finite = _extremes(image, mask, w.lanes)
                 if gone == 0:
-                    out[n, c] = image
+                    _store(out[n, c], image, mask, w.value, low, high, w.levels[0])
                 if gone == units or not finite:
                     report[n, c, 0] = SINGULAR if gone == units else NONFINITE_INPUT
                 elif gone > 0:
