@@ -147,6 +147,7 @@ class _Raster:
         top, left = round(row * self.row * self.cell), column * self.cell
         part = self.picture[top : top + height, left : left + width]
         part[:] = (scaled if scaled.ndim == 3 else scaled[..., None])[: len(part)]
+        part[[0, -1]] = part[:, [0, -1]] = 200  # a frame, or a white copy would vanish on white paper
 
 
 def _sheet_row(

@@ -53,7 +53,7 @@ def data_uri(picture: np.ndarray, side: int) -> str:
     """
     from PIL import Image
 
-    height, width = _scaled(*picture.shape[:2], side)
+    height, width = _scaled(picture.shape[0], picture.shape[1], side)
     image = Image.fromarray(picture if picture.shape[:2] == (height, width) else resized(picture, height, width))
     if image.mode == "RGB" and image.width * image.height > _EXACT:
         image = image.quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
