@@ -15,13 +15,13 @@ def report(
     folder: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Write report.html, the figures and ranking.csv of a finished run anew, and print its verdict."""
+    """Write report.html and the figures of a finished run anew, and print its verdict."""
     from roadworthy.cli.road import show
     from roadworthy.evaluation import load_result
-    from roadworthy.report import write_all
+    from roadworthy.report import write_pictures
 
     result = load_result(folder)
-    written = write_all(result, folder)
+    written = write_pictures(result, folder)
     if as_json:
         print_json({name: str(path) for name, path in written.items()})
     else:

@@ -12,11 +12,11 @@ from types import ModuleType
 
 from roadworthy.evaluation.result import Result
 from roadworthy.report.figures import curves_figure, sheet_figure
-from roadworthy.report.folder import write_all
+from roadworthy.report.folder import write_all, write_pictures
 from roadworthy.report.page import report
 from roadworthy.report.verdict import Verdict, verdict
 
-__all__ = ["Verdict", "curves_figure", "report", "sheet_figure", "verdict", "write_all"]
+__all__ = ["Verdict", "curves_figure", "report", "sheet_figure", "verdict", "write_all", "write_pictures"]
 
 
 class _CallablePackage(ModuleType):

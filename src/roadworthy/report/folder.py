@@ -29,8 +29,21 @@ def write_all(result: Result, folder: str | Path) -> dict[str, Path]:
     """
     place = result.save(folder)
     saved = ("results.parquet", "per_sample.parquet", "ranking.csv", "result.json", "sheet.npz")
-    written = {name: place / name for name in saved if (place / name).exists()}
-    written |= save_figure(curves_figure(result), place / "curves")
+    return {name: place / name for name in saved if (place / name).exists()} | write_pictures(result, place)
+
+
+def write_pictures(result: Result, folder: str | Path) -> dict[str, Path]:
+    """Write the figures and the report of a result into a folder, and leave the result's own files alone.
+
+    Args:
+        result: what an evaluation found.
+        folder: an existing folder.
+
+    Returns:
+        Paths by file name.
+    """
+    place = Path(folder)
+    written = dict(save_figure(curves_figure(result), place / "curves"))
     if result.sheet is not None:
         written |= save_figure(sheet_figure(result), place / "sheet")
     else:

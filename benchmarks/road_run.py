@@ -1,0 +1,191 @@
+"""A whole ROAD run on CIFAR-10: 8 methods' saved maps, 7 shares, both orders, against imputing image by image.
+
+Reference: the usual way. For each method, order and share, each image's mask is assembled into a scipy lil_matrix and
+solved by spsolve, noise is added, and batches of 64 go through the same network. It is timed on a few images, before
+and after this package's run on all of them; both are stated per degraded copy.
+
+    python benchmarks/road_run.py --data parquet:PATH              # 1,000 images
+    python benchmarks/road_run.py --data parquet:PATH --memory     # peak memory at 1,000 and at 10,000 images
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+import zarr
+from scipy.ndimage import gaussian_filter
+from scipy.sparse import lil_matrix
+from scipy.sparse.linalg import spsolve
+
+import roadworthy as rw
+from roadworthy.attribution import open_maps
+from roadworthy.provenance import versions
+from roadworthy.records import Split
+
+SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
+METHODS = 8
+NEIGHBOURS = [(dy, dx, 1 / 6 if dy == 0 or dx == 0 else 1 / 12) for dy in (-1, 0, 1) for dx in (-1, 0, 1) if dy or dx]
+
+
+def saved_maps(folder: Path, n: int, height: int, width: int) -> Path:
+    """Write maps of growing smoothness, as real methods have, to a zarr group."""
+    path = folder / "maps.zarr"
+    group = zarr.open_group(str(path), mode="w")
+    for method in range(METHODS):
+        array = group.create_array(
+            f"m{method}", shape=(n, height, width), chunks=(64, height, width), dtype="float32"
+        )
+        generator = np.random.default_rng(method)
+        for start in range(0, n, 1000):
+            noise = generator.normal(size=(min(1000, n - start), height, width))
+            array[start : start + len(noise)] = gaussian_filter(noise, (0, method / 3, method / 3)).astype(np.float32)
+    return path
+
+
+def impute_one(image: np.ndarray, removed: np.ndarray) -> np.ndarray:
+    """Fill one image (C, H, W) the usual way: one sparse system per mask, assembled entry by entry."""
+    height, width = removed.shape
+    rows, columns = np.nonzero(removed)
+    number = np.full((height, width), -1)
+    number[rows, columns] = np.arange(len(rows))
+    matrix = lil_matrix((len(rows), len(rows)))
+    right = np.zeros((len(rows), len(image)))
+    diagonal = np.ones(len(rows))
+    for dy, dx, weight in NEIGHBOURS:
+        y, x = rows + dy, columns + dx
+        inside = (y >= 0) & (y < height) & (x >= 0) & (x < width)
+        diagonal[~inside] -= weight
+        own = np.flatnonzero(inside)
+        other = number[y[own], x[own]]
+        known = own[other < 0]
+        right[known] -= weight * image[:, y[known], x[known]].T
+        matrix[own[other >= 0], other[other >= 0]] = weight
+    matrix[np.arange(len(rows)), np.arange(len(rows))] = -diagonal
+    filled = image.copy()
+    filled[:, rows, columns] = spsolve(matrix.tocsc(), right).reshape(len(rows), -1).T
+    return filled
+
+
+def reference_seconds_per_copy(model: torch.nn.Module, images: torch.Tensor, maps: dict[str, np.ndarray]) -> float:
+    """Time the usual way on these images, all methods, orders and shares."""
+    pixels = images.numpy()
+    units = pixels.shape[2] * pixels.shape[3]
+    generator = np.random.default_rng(0)
+    begin, copies = time.perf_counter(), 0
+    for array in maps.values():
+        for sign in (-1, 1):
+            order = np.argsort(sign * array.reshape(len(array), -1), axis=1)
+            for share in SHARES:
+                batch = []
+                for row, image in enumerate(pixels):
+                    removed = np.zeros(units, dtype=bool)
+                    removed[order[row, : int(share * units)]] = True
+                    removed = removed.reshape(image.shape[1:])
+                    filled = impute_one(image, removed)
+                    batch.append(filled + removed * 0.01 * generator.normal(size=image.shape))
+                with torch.no_grad():
+                    for start in range(0, len(batch), 64):
+                        model(torch.from_numpy(np.stack(batch[start : start + 64]).astype(np.float32))).argmax(dim=1)
+                copies += len(batch)
+    return (time.perf_counter() - begin) / copies
+
+
+def run(model: torch.nn.Module, split: Split, maps: object, mean: tuple[float, ...]) -> rw.evaluation.Result:
+    return rw.evaluate(model, split, None, maps, fractions=SHARES, mean=mean, intact_check="warn")
+
+
+def speed(args: argparse.Namespace) -> list[str]:
+    data = rw.load_data(args.data)
+    model = rw.load_model(args.model, data)
+    split = data.test.take(args.n)
+    few = split.subset(range(args.reference))
+    with tempfile.TemporaryDirectory() as folder:
+        path = saved_maps(Path(folder), len(split), *split.shape[1:])
+        maps = open_maps(path)
+        run(model, few, {name: maps[name][: len(few)] for name in maps}, data.mean)  # warm-up: compiles the kernels
+        ours, reference, forward = [], [], []
+        for _ in range(args.rounds):
+            part = {name: maps[name][: len(few)] for name in maps}
+            reference.append(reference_seconds_per_copy(model, few.images, part))
+            copies = len(split) * METHODS * 2 * len(SHARES)
+            begin = time.perf_counter()
+            result = run(model, split, {name: maps[name] for name in maps}, data.mean)
+            ours.append((time.perf_counter() - begin) / copies)
+            begin = time.perf_counter()
+            with torch.no_grad():
+                for start in range(0, 4096, 256):
+                    model(split.images[start % len(split) :][:256])
+            forward.append((time.perf_counter() - begin) / 4096)
+    a, b = statistics.median(reference), statistics.median(ours)
+    return [
+        f"whole ROAD run: n = {len(split)} images, {METHODS} maps, {len(SHARES)} shares, 2 orders",
+        f"network {args.model}, intact accuracy {result.intact_accuracy:.3f}",
+        f"reference  {a * 1e3:.3f} ms per copy, median of {args.rounds} ({_spread(reference)}; {len(few)} images each)",
+        f"roadworthy {b * 1e3:.3f} ms per copy, median of {args.rounds} ({_spread(ours)})",
+        f"of which the network, in batches of 256: {statistics.median(forward) * 1e3:.3f} ms",
+        f"ratio {a / b:.1f} (reach: 10)",
+    ]
+
+
+def _spread(seconds: list[float]) -> str:
+    return f"{min(seconds) * 1e3:.3f} to {max(seconds) * 1e3:.3f} ms"
+
+
+def memory(args: argparse.Namespace) -> list[str]:
+    peaks = {}
+    for n in (1_000, 10_000):
+        child = [sys.executable, __file__, "--data", args.data, "--model", args.model, "--child", str(n)]
+        done = subprocess.run(child, capture_output=True, text=True, check=True)
+        peaks[n] = int(done.stdout.split()[-1])
+    lines = [f"peak resident memory of the same run at {n} images: {peak / 1024:.0f} MB" for n, peak in peaks.items()]
+    return [*lines, f"growth {peaks[10_000] / peaks[1_000] - 1:+.1%} (reach: within 15 %)"]
+
+
+def child(args: argparse.Namespace) -> None:
+    data = rw.load_data(args.data)
+    model = rw.load_model(args.model, data)
+    split = data.test.take(args.child)
+    with tempfile.TemporaryDirectory() as folder:
+        path = saved_maps(Path(folder), len(split), *split.shape[1:])
+        run(model, split, dict(open_maps(path)), data.mean)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default="planted-colour:n=2000,test=10000,size=32", help="data set")
+    parser.add_argument("--model", default="small-cnn")
+    parser.add_argument("--n", type=int, default=1000)
+    parser.add_argument("--reference", type=int, default=10, help="images the reference is timed on")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--child", type=int, default=0, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.child:
+        child(args)
+        return
+    found = memory(args) if args.memory else speed(args)
+    about = ", ".join(f"{name} {version}" for name, version in versions().items())
+    print(
+        "\n".join(
+            [
+                *found,
+                f"{os.cpu_count()} cores, {torch.get_num_threads()} torch threads, {platform.machine()}; {about}",
+            ]
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
