@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from roadworthy.attribution import Settings, attribute, presets
-from roadworthy.errors import AttributionError, InputError
+from roadworthy.errors import AttributionError, InputError, RoadworthyWarning
 
 NOISELESS = Settings(ig_steps=4, samples=2, shap_samples=2, lime_samples=20, kernel_shap_samples=20, cells=2)
 
@@ -155,6 +155,14 @@ def test_deeplift_keeps_what_overlapping_windows_contribute() -> None:
     np.testing.assert_allclose(maps["deeplift"].reshape(4, -1).sum(1), difference, atol=1e-5)
 
 
+def test_a_softmax_behind_the_model_is_not_passed_over_in_silence() -> None:
+    def probabilities(scores: torch.Tensor) -> torch.Tensor:
+        return (5 * scores).softmax(1)
+
+    with pytest.warns(RoadworthyWarning, match="miss the difference of the scores by up to"):
+        attribute(plain(), some_images(), "deeplift", target=[1] * 4, output=probabilities)
+
+
 def test_a_deeplift_map_does_not_depend_on_its_batch() -> None:
     model, images = plain(), some_images(6)
     images[1] = 0.5  # nothing differs from the baseline
@@ -271,6 +279,25 @@ def test_relevance_is_conserved_where_no_bias_takes_any() -> None:
     np.testing.assert_allclose(maps.info["lrp"]["relevance_absorbed"], 0, atol=1e-3)
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_gamma_rule_by_hand_for_inputs_of_either_sign(sign: int) -> None:
+    from roadworthy.attribution.lrp import GAMMA, Relevance
+
+    layer = nn.Conv1d(3, 1, 1)
+    weights, inputs, bias = np.array([2.0, -1.0, 0.5]), np.array([1.0, 3.0, -4.0]), 0.25 * sign
+    with torch.no_grad():
+        layer.weight.copy_(sign * torch.tensor(weights).view(1, 3, 1))
+        layer.bias.fill_(bias)
+    values = torch.tensor(inputs, dtype=torch.float32).view(1, 3, 1).requires_grad_()
+    out = Relevance(layer, GAMMA)(values)
+    assert float(out) == pytest.approx(sign * -3 + bias)
+    (found,) = torch.autograd.grad(out, values, torch.tensor([[[5.0]]]))
+    parts = sign * weights * inputs
+    agreeing = np.sign(parts) == np.sign(float(out))
+    parts = parts * np.where(agreeing, 1 + GAMMA, 1)
+    np.testing.assert_allclose(found.detach().numpy().ravel(), 5 * parts / (parts.sum() + bias), rtol=1e-5)
+
+
 def test_normalisation_inside_the_model_passes_relevance_on() -> None:
     class Normalised(nn.Module):
         def __init__(self) -> None:
@@ -315,6 +342,44 @@ def test_a_torchvision_resnet_is_taken_as_it_is(resnet: nn.Module) -> None:
     assert maps.info["gb"]["guided_relus"] == 17
     assert maps.info["gradcam"]["layer"].startswith("layer4")
     assert np.abs(maps["lrp"]).max() > 0
+
+
+def test_relevance_stays_bounded_behind_linear_bottlenecks() -> None:
+    import timm
+
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        model = timm.create_model("mobilenetv2_050", num_classes=10).eval()
+    maps = attribute(model, some_images(2, 3, 64, 64), ["lrp", "deeplift"])
+    assert np.abs(maps.info["lrp"]["relevance_absorbed"]).max() < 1
+    assert np.abs(maps.info["deeplift"]["completeness_gap"]).max() < 1e-3
+
+
+def test_functional_layers_have_the_rules_of_their_modules() -> None:
+    class Functional(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.norm, self.fc = nn.Conv2d(3, 4, 3, stride=2), nn.BatchNorm2d(4), nn.Linear(4, 3)
+            self.norm.running_mean.uniform_()
+            self.norm.running_var.uniform_()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.norm(self.conv(x)).relu()
+            return self.fc(x.mean((2, 3)))
+
+    class Calls(Functional):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = F.conv2d(x, self.conv.weight, self.conv.bias, stride=2)
+            norm = self.norm
+            x = F.batch_norm(x, norm.running_mean, norm.running_var, norm.weight, norm.bias, False, 0.1, norm.eps)
+            return F.linear(torch.relu(x).mean((2, 3)), self.fc.weight, self.fc.bias)
+
+    modules, calls = Functional().eval(), Calls().eval()
+    calls.load_state_dict(modules.state_dict())
+    names = ["lrp", "deeplift"]
+    expected, found = (attribute(model, some_images(), names, target=[1] * 4) for model in (modules, calls))
+    for name in names:
+        np.testing.assert_allclose(found[name], expected[name], atol=1e-6)
 
 
 def test_epsilon_lrp_of_the_resnet_is_input_times_gradient(resnet: nn.Module) -> None:

@@ -72,6 +72,7 @@ _FUNCTIONS: dict[Any, tuple[type[nn.Module], tuple[str, ...]]] = {
     ),
     F.adaptive_avg_pool2d: (nn.AdaptiveAvgPool2d, ("output_size",)),
 }
+_ABOUT = ("shape", "ndim", "device", "dtype")  # attributes of a tensor that say nothing of its values
 _IN_PLACE: dict[Any, Any] = {
     operator.iadd: operator.add,
     operator.isub: operator.sub,
@@ -170,7 +171,7 @@ def _modularise(traced: torch.fx.GraphModule) -> None:
                 become_module(traced, node, copy.deepcopy(module))
         elif node.op in ("call_function", "call_method"):
             node.target = _IN_PLACE.get(node.target, node.target)
-            replacement = _as_module(node)
+            replacement = _as_module(node) or _as_layer(traced, node)
             if replacement is not None:
                 become_module(traced, node, replacement)
     for module in traced.modules():
@@ -192,6 +193,62 @@ def _as_module(node: torch.fx.Node) -> nn.Module | None:
     if any(isinstance(value, torch.fx.Node) for value in settings.values()):
         return None
     return kind(**{name: value for name, value in settings.items() if name in names})
+
+
+def _as_layer(traced: torch.fx.GraphModule, node: torch.fx.Node) -> nn.Module | None:
+    """Return the layer that a functional one with the model's own weights equals, or None."""
+    if node.target not in _LAYERS:
+        return None
+    names, build = _LAYERS[node.target]
+    given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+    for name, value in given.items():
+        if isinstance(value, torch.fx.Node) and name != "input":
+            if value.op != "get_attr":
+                return None
+            given[name] = operator.attrgetter(str(value.target))(traced)
+    return build(given).eval()
+
+
+def _convolution(given: dict[str, Any]) -> nn.Module:
+    weight, bias = given["weight"], given.get("bias")
+    kind = nn.Conv1d if weight.ndim == 3 else nn.Conv2d
+    groups = given.get("groups", 1)
+    options = {name: given[name] for name in ("stride", "padding", "dilation") if name in given}
+    layer = kind(weight.shape[1] * groups, weight.shape[0], weight.shape[2:], groups=groups, device="meta", **options)
+    layer.weight = nn.Parameter(weight.detach())
+    layer.bias = None if bias is None else nn.Parameter(bias.detach())
+    return layer
+
+
+def _linear(given: dict[str, Any]) -> nn.Module:
+    weight, bias = given["weight"], given.get("bias")
+    layer = nn.Linear(weight.shape[1], weight.shape[0], device="meta")
+    layer.weight = nn.Parameter(weight.detach())
+    layer.bias = None if bias is None else nn.Parameter(bias.detach())  # type: ignore[assignment]
+    return layer
+
+
+def _batch_norm(given: dict[str, Any]) -> nn.Module:
+    layer = nn.BatchNorm2d(len(given["running_mean"]), eps=given.get("eps", 1e-5), device="meta")
+    layer.running_mean, layer.running_var = given["running_mean"], given["running_var"]
+    for name, neutral in (("weight", torch.ones_like), ("bias", torch.zeros_like)):
+        value = given.get(name)
+        value = neutral(given["running_mean"]) if value is None else value.detach()
+        setattr(layer, name, nn.Parameter(value))
+    layer._check_input_dim = lambda input: None  # type: ignore[method-assign]  # one class for any number of axes
+    return layer
+
+
+_CONVOLUTION_NAMES = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
+_LAYERS: dict[Any, tuple[tuple[str, ...], Callable[[dict[str, Any]], nn.Module]]] = {
+    F.conv1d: (_CONVOLUTION_NAMES, _convolution),
+    F.conv2d: (_CONVOLUTION_NAMES, _convolution),
+    F.linear: (("input", "weight", "bias"), _linear),
+    F.batch_norm: (
+        ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps"),
+        _batch_norm,
+    ),
+}
 
 
 def become_module(
@@ -216,9 +273,7 @@ def fixed_nodes(traced: torch.fx.GraphModule) -> set[torch.fx.Node]:
     fixed: set[torch.fx.Node] = set()
     for node in traced.graph.nodes:
         sources = node.all_input_nodes
-        is_shape = node.target in ("size", "dim") or (
-            node.target is getattr and node.args[1] in ("shape", "device", "dtype")
-        )
+        is_shape = node.target in ("size", "dim") or (node.target is getattr and node.args[1] in _ABOUT)
         if node.op == "get_attr" or is_shape or (sources and all(part in fixed for part in sources)):
             fixed.add(node)
     return fixed

@@ -8,6 +8,7 @@ difference of the scores there, measured), and a map never depends on the batch.
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -17,6 +18,7 @@ from torch.nn import functional as F
 
 from roadworthy.attribution.base import Block, Family, Job, methods
 from roadworthy.attribution.canonical import ACTIVATIONS, POOLINGS, become_module, canonical, fixed_nodes, refuse
+from roadworthy.errors import RoadworthyWarning
 
 _FLAT = 1e-6  # below this relative difference between image and baseline a unit's multiplier is its gradient
 
@@ -84,7 +86,21 @@ def deeplift(job: Job, members: Collection[str]) -> Block:
         maps.append(multipliers.detach() * (images - start))
         found, reference = scores.detach().double().chunk(2)
         gaps.append(maps[-1].flatten(1).double().sum(1) - (found - reference))
-    return Block({"deeplift": torch.cat(maps)}, {"deeplift": {"completeness_gap": torch.cat(gaps).cpu().numpy()}})
+    gap = torch.cat(gaps).cpu()
+    _warn_incomplete(gap, job.scores)
+    return Block({"deeplift": torch.cat(maps)}, {"deeplift": {"completeness_gap": gap.numpy()}})
+
+
+def _warn_incomplete(gap: torch.Tensor, scores: torch.Tensor) -> None:
+    """Maps that do not sum to the difference of the scores were computed past a nonlinearity, as in ``output=``."""
+    largest = float(gap.abs().max())
+    if largest > 1e-2 * max(float(scores.abs().max()), torch.finfo(torch.float32).tiny):
+        warnings.warn(
+            f"deeplift: maps miss the difference of the scores by up to {largest:.3g}; a nonlinear operation has no "
+            "rule (a softmax in output=?). Prefer 'ig' here, or return the scores before it.",
+            RoadworthyWarning,
+            stacklevel=2,
+        )
 
 
 class Rescale(nn.Module):

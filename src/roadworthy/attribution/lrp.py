@@ -2,8 +2,9 @@
 
 Equals captum's LRP on plain networks of modules (epsilon and gamma rules), and goes on where that stops: reused and
 functional layers have their rules, additions share relevance between branches rather than giving each all of it,
-batch normalisation is folded into the layer before it. The default is a composite (Montavon et al. 2019): gamma for
-convolutions but the first, epsilon elsewhere. Shifts and scales by constants (normalisation) pass relevance on.
+batch normalisation is folded into the layer before it. The default is a composite (Montavon et al. 2019): gamma, in
+its form for inputs of either sign, for convolutions but the first, epsilon elsewhere. Shifts and scales by constants
+(normalisation) pass relevance on.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ _SCALES = {operator.mul, operator.truediv, torch.mul, torch.div, "mul", "div"}
 _SUMS = {torch.mean, torch.sum, "mean", "sum"}
 _MOVES = {
     *(torch.flatten, torch.reshape, torch.cat, torch.permute, torch.transpose, torch.squeeze, torch.unsqueeze),
+    *(torch.chunk, torch.split, torch.stack, "chunk", "split", "narrow"),
     *(operator.getitem, getattr, F.pad, F.dropout, F.dropout2d, "flatten", "view", "reshape", "permute", "transpose"),
     *("contiguous", "squeeze", "unsqueeze", "size", "dim", "to", "float", "movedim"),
 }
@@ -68,39 +70,71 @@ def lrp(job: Job, members: Collection[str]) -> Block:
 
 
 class Relevance(nn.Module):
-    """A layer whose backward pass carries relevance: each input gets its share of the output it made.
+    """A layer whose backward pass carries relevance: each input gets its share of the output it made (epsilon rule).
 
     Args:
         layer: what is computed.
-        judged: the layer with the rule's weights, which decides the shares.
+        gamma: weight of the generalised gamma rule, which lets what agrees with the output's sign count more, for
+            inputs of either sign; 0 is the epsilon rule.
     """
 
-    def __init__(self, layer: nn.Module, judged: nn.Module) -> None:
+    def __init__(self, layer: nn.Module, gamma: float = 0.0) -> None:
         super().__init__()
         self.layer = layer
-        self.judged = judged
+        self.agreeing = _favoured(layer, gamma, 1) if gamma else None
+        self.opposing = _favoured(layer, gamma, -1) if gamma else None
 
     def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
         """Apply the layer."""
-        return _Shared.apply(self.layer, self.judged, *inputs)
+        result: torch.Tensor = _Shared.apply(self, *inputs)
+        return result
+
+    def shares(self, inputs: list[torch.Tensor], relevance: torch.Tensor) -> list[torch.Tensor]:
+        """Distribute the output's relevance over the inputs."""
+        if self.agreeing is None or self.opposing is None:
+            out = self.layer(*inputs)
+            found = torch.autograd.grad(out, inputs, _divided(relevance, out))
+            return [x.detach() * share for x, share in zip(inputs, found, strict=True)]
+        signs = (inputs[0] >= 0, inputs[0] < 0)
+        parts = [(inputs[0].detach() * sign).requires_grad_() for sign in signs]
+        risen = self.agreeing(parts[0]) + self.opposing(parts[1])
+        fallen = self.opposing(parts[0]) + self.agreeing(parts[1])
+        up = self.layer(inputs[0]).detach() >= 0
+        weights = [_divided(relevance * up, risen), _divided(relevance * ~up, fallen)]
+        found = torch.autograd.grad([risen, fallen], parts, weights)
+        return [sum(part.detach() * share for part, share in zip(parts, found, strict=True))]  # type: ignore[list-item]
 
 
 class _Shared(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, layer: nn.Module, judged: nn.Module, *inputs: torch.Tensor) -> torch.Tensor:
-        ctx.judged = judged
+    def forward(ctx: Any, rule: Relevance, *inputs: torch.Tensor) -> torch.Tensor:
+        ctx.rule = rule
         ctx.save_for_backward(*inputs)
-        result: torch.Tensor = layer(*inputs)
+        result: torch.Tensor = rule.layer(*inputs)
         return result
 
     @staticmethod
     def backward(ctx: Any, *relevance: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         with torch.enable_grad():
             inputs = [saved.detach().requires_grad_() for saved in ctx.saved_tensors]
-            out = ctx.judged(*inputs)
-            signed = torch.where(out.detach() >= 0, EPSILON, -EPSILON)
-            shares = torch.autograd.grad(out, inputs, relevance[0] / (out.detach() + signed))
-        return None, None, *(x.detach() * share for x, share in zip(inputs, shares, strict=True))
+            return None, *ctx.rule.shares(inputs, relevance[0])
+
+
+def _divided(relevance: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    out = out.detach()
+    return relevance / (out + torch.where(out >= 0, EPSILON, -EPSILON))
+
+
+def _favoured(layer: nn.Module, gamma: float, sign: int) -> nn.Module:
+    """Return a copy with weights w + gamma * (their part of this sign); the bias stays with the positive copy."""
+    judged = copy.deepcopy(layer)
+    weight = judged.weight
+    assert isinstance(weight, torch.Tensor)
+    with torch.no_grad():
+        weight += gamma * (weight.clamp(min=0) if sign > 0 else weight.clamp(max=0))
+    if sign < 0:
+        judged.bias = None  # type: ignore[assignment]
+    return judged
 
 
 class Pass(nn.Module):
@@ -155,7 +189,7 @@ def _put_rules(traced: torch.fx.GraphModule, rule: str) -> None:
                 become_module(traced, node, Pass(layer))
             elif isinstance(layer, _WEIGHTED) and not getattr(layer, "return_indices", False):
                 gamma = rule == "composite" and isinstance(layer, _CONVOLUTIONS) and not first
-                become_module(traced, node, Relevance(layer, _favour_positive(layer) if gamma else layer))
+                become_module(traced, node, Relevance(layer, GAMMA if gamma else 0.0))
                 first = first and not isinstance(layer, _CONVOLUTIONS)
             elif not isinstance(layer, _UNTOUCHED):
                 raise refuse("lrp", node, type(layer).__name__, "has no propagation rule")
@@ -171,8 +205,7 @@ def _rule_for_function(traced: torch.fx.GraphModule, node: torch.fx.Node, fixed:
     varying = [part for part in inputs if part not in fixed]
     named = [part for part in node.kwargs.values() if isinstance(part, torch.fx.Node)]
     if node.target in _SUMS or (node.target in _SUMS_OF_TWO and len(varying) == 2 and not named):
-        call = _call(node, varying)
-        become_module(traced, node, Relevance(call, call), tuple(varying))
+        become_module(traced, node, Relevance(_call(node, varying)), tuple(varying))
     elif node.target in _SUMS_OF_TWO | _SCALES and len(varying) == 1 and not named:
         ordered = [*varying, *(part for part in inputs if part in fixed)]
         become_module(traced, node, Pass(_call(node, ordered)), tuple(ordered))
@@ -187,14 +220,6 @@ def _call(node: torch.fx.Node, inputs: list[torch.fx.Node]) -> Call:
         free.remove(slots[-1])
     fixed = tuple(None if isinstance(part, torch.fx.Node) else part for part in node.args)
     return Call(node.target, fixed, dict(node.kwargs), tuple(slots))
-
-
-def _favour_positive(layer: nn.Module) -> nn.Module:
-    """Return a copy of a convolution with the gamma rule's weights, w + gamma * max(w, 0)."""
-    judged = copy.deepcopy(layer)
-    with torch.no_grad():
-        judged.weight += GAMMA * judged.weight.clamp(min=0)  # type: ignore[operator]
-    return judged
 
 
 def _fold_norms(traced: torch.fx.GraphModule) -> None:

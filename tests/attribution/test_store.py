@@ -1,0 +1,283 @@
+"""Maps on disk: made block by block, gone on with after an interruption, and never mixed with others'."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from attribution_networks import forms, some_images
+
+from roadworthy.attribution import Settings, attribute, attribute_to_store, model_fingerprint, open_maps
+from roadworthy.errors import DataError, InputError, RoadworthyWarning
+from roadworthy.records import Batch
+
+FAST = Settings(ig_steps=3, samples=2)
+NAMES = ["grad", "ig", "ig-sg", "random", "inverse:ig"]
+
+
+class Interrupt(Exception):
+    pass
+
+
+def stop_after(maps: int):  # type: ignore[no-untyped-def]
+    """Return a progress callback that raises once so many maps are made."""
+    made: list[int] = []
+
+    def progress(done: int) -> None:
+        made.append(done)
+        if sum(made) >= maps:
+            raise Interrupt
+
+    return progress
+
+
+def test_a_store_holds_what_attribute_returns(tmp_path: Path) -> None:
+    model, images, ids = forms(), some_images(7), [f"s{row}" for row in range(7)]
+    expected = attribute(model, images, NAMES, ids=ids, settings=FAST)
+    with attribute_to_store(model, images, NAMES, tmp_path / "m.zarr", block=3, ids=ids, settings=FAST) as maps:
+        assert sorted(maps) == sorted(NAMES)
+        assert maps.ids == ids
+        for name in NAMES:
+            assert maps[name].shape == expected[name].shape
+            np.testing.assert_allclose(maps[name][:], expected[name], atol=1e-6)
+            np.testing.assert_allclose(maps[name][2:5, ..., 1], expected[name][2:5, ..., 1], atol=1e-6)
+            np.testing.assert_allclose(maps[name][-1], expected[name][-1], atol=1e-6)
+            np.testing.assert_allclose(np.asarray(maps[name]), expected[name], atol=1e-6)
+        np.testing.assert_allclose(
+            maps.info["ig"]["completeness_gap"], expected.info["ig"]["completeness_gap"], atol=1e-6
+        )
+        assert maps.info["targets"].tolist() == expected.targets.tolist()
+        assert maps.info["ig"]["settings"]["ig_steps"] == 3
+
+
+def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    model, images, path = forms(), some_images(8), tmp_path / "m.zarr"
+    whole = attribute_to_store(model, images, NAMES, tmp_path / "whole.zarr", block=2, settings=FAST)
+    with pytest.raises(Interrupt):
+        # 5 maps a sample, of which one (the inverse) is not computed
+        attribute_to_store(model, images, NAMES, path, block=2, settings=FAST, progress=stop_after(2 * 8 + 1))
+    with pytest.warns(RoadworthyWarning, match="did not finish"):
+        assert open_maps(path)["ig"].shape[0] == 4
+    passes: list[int] = []
+    handle = model.register_forward_hook(lambda module, inputs, output: passes.append(len(output)))
+    done: list[int] = []
+    maps = attribute_to_store(model, images, NAMES, path, block=2, settings=FAST, progress=done.append)
+    handle.remove()
+    for name in NAMES:
+        assert np.array_equal(maps[name][:], whole[name][:]), name
+    assert sum(passes) == 4 + 4 * (1 + 3 + 2 * 3) + 1, (
+        "four samples were left: answers, grad, ig, two copies; a baseline"
+    )
+    assert sum(done) >= 2 * 2 * 5
+    again: list[int] = []
+    handle = model.register_forward_hook(lambda module, inputs, output: again.append(1))
+    attribute_to_store(model, images, NAMES, path, block=2, settings=FAST)
+    handle.remove()
+    assert not again
+
+
+SCRIPT = """
+import sys
+import numpy as np, torch
+torch.set_num_threads(1)
+sys.path.insert(0, {folder!r})
+from attribution_networks import forms, some_images
+from roadworthy.attribution import Settings, attribute_to_store
+attribute_to_store(forms(), some_images(60), ["grad", "ig-sg"], {path!r}, block=2,
+                   settings=Settings(ig_steps=4, samples=3), progress=lambda done: print(done, flush=True))
+print("end", flush=True)
+"""
+
+
+@pytest.mark.parametrize("lines", [(9,), pytest.param((1, 3, 6, 14), marks=pytest.mark.slow)])
+def test_a_killed_run_goes_on_to_the_same_maps(tmp_path: Path, lines: tuple[int, ...]) -> None:
+    path = tmp_path / "killed.zarr"
+    code = textwrap.dedent(SCRIPT.format(folder=str(Path(__file__).parent), path=str(path)))
+    kills = 0
+    for many in lines:
+        with subprocess.Popen(
+            [sys.executable, "-c", code],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        ) as process:
+            assert process.stdout is not None
+            for _ in range(many):
+                process.stdout.readline()
+            time.sleep(0.004 * many)  # somewhere within a block
+            process.send_signal(signal.SIGKILL)
+            kills += process.wait() == -signal.SIGKILL
+    assert kills == len(lines)
+    settings = Settings(ig_steps=4, samples=3)
+    maps = attribute_to_store(forms(), some_images(60), ["grad", "ig-sg"], path, block=2, settings=settings)
+    expected = attribute(forms(), some_images(60), ["grad", "ig-sg"], settings=settings)
+    for name in expected:
+        np.testing.assert_allclose(maps[name][:], expected[name], atol=1e-6)
+
+
+def test_rows_beyond_the_finished_ones_are_never_read(tmp_path: Path) -> None:
+    import zarr
+
+    path = tmp_path / "m.zarr"
+    attribute_to_store(forms(), some_images(4), ["grad"], path, block=2)
+    array = zarr.open_group(str(path))["maps/grad"]
+    array.resize((6, 3, 8, 10))  # what a run killed within its third block leaves
+    array[4:6] = 77.0
+    assert open_maps(path)["grad"].shape[0] == 4
+    assert not (open_maps(path)["grad"][:] == 77).any()
+    with pytest.raises((DataError, IndexError)):
+        open_maps(path)["grad"][4]
+    grown = attribute_to_store(forms(), some_images(6), ["grad"], path, block=2)
+    np.testing.assert_allclose(grown["grad"][:], attribute(forms(), some_images(6), "grad")["grad"], atol=1e-6)
+
+
+def test_more_methods_are_added(tmp_path: Path) -> None:
+    path, images = tmp_path / "m.zarr", some_images(5)
+    attribute_to_store(forms(), images, ["grad"], path, block=2)
+    maps = attribute_to_store(forms(), images, ["grad", "sobel"], path, block=4)
+    assert {name: values.shape[0] for name, values in maps.items()} == {"grad": 5, "sobel": 5}
+
+
+def test_a_store_made_in_another_way_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    path, images, model = tmp_path / "m.zarr", some_images(4), forms()
+    attribute_to_store(model, images, ["grad-sg"], path, settings=FAST)
+    for match, options in {
+        r"seed is 0 there and 1 here.*Choose another path, or delete this folder; open_maps\(": {"seed": 1},
+        r"settings.samples is 2 there and 3 here": {"settings": Settings(ig_steps=3, samples=3)},
+        r"target is 'predicted' there and 'label' here": {"labels": [0, 1, 2, 3], "target": "label"},
+        r"normalize is None there": {"normalize": ([0.5] * 3, [0.2] * 3)},
+        r"holds maps of other samples: number 1 is '1' there and 'b' here": {"ids": ["0", "b", "2", "3"]},
+    }.items():
+        with pytest.raises(DataError, match=match):
+            attribute_to_store(model, images, ["grad-sg"], path, **{"settings": FAST, **options})
+    other = forms()
+    with torch.no_grad():
+        other.fc.bias += 1e-3
+    with pytest.raises(DataError, match=r"model is 'Forms:\w+' there and 'Forms:\w+' here"):
+        attribute_to_store(other, images, ["grad-sg"], path, settings=FAST)
+    with pytest.raises(DataError, match="the maps 'grad-sg' there are of another method: it.method is 'grad-sg'"):
+        attribute_to_store(model, images, {"grad-sg": "ixg-sg"}, path, settings=FAST)
+    with pytest.raises(DataError, match="holds maps of 4 samples, these are 2"):
+        attribute_to_store(model, images[:2], ["grad-sg"], path, settings=FAST)
+    batches = [Batch(images, torch.zeros(4), list("0123")), Batch(images[..., :6], torch.zeros(4), list("4567"))]
+    with pytest.raises(DataError, match="samples of a store have one shape"):
+        attribute_to_store(model, batches, ["grad-sg"], path, settings=FAST, block=4)
+    with pytest.raises(InputError, match="block: got 0"):
+        attribute_to_store(model, images, ["grad-sg"], path, block=0)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "letter.txt").write_text("mine")
+    with pytest.raises(DataError, match="is not empty and holds no maps"):
+        attribute_to_store(model, images, ["grad-sg"], tmp_path / "other")
+
+
+def test_a_damaged_block_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "m.zarr"
+    attribute_to_store(forms(), some_images(4), ["grad"], path, block=2)
+    chunk = path / "maps" / "grad" / "c" / "1" / "0" / "0" / "0"
+    damaged = bytearray(chunk.read_bytes())
+    damaged[100] ^= 1
+    chunk.write_bytes(bytes(damaged))
+    maps = open_maps(path)
+    assert np.isfinite(maps["grad"][:2]).all()
+    with pytest.raises(DataError, match=r"maps 'grad': cannot read .*checksum"):
+        maps["grad"][2:]
+
+
+def test_names_cannot_leave_the_store(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "m.zarr"
+    maps = attribute_to_store(forms(), some_images(2), {"../../evil": "constant", "a/b": "center"}, path)
+    assert sorted(maps) == ["../../evil", "a/b"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["deep"]
+    assert sorted(entry.name for entry in (tmp_path / "deep").iterdir()) == ["m.zarr"]
+
+
+def test_the_fingerprint_tells_models_apart() -> None:
+    first, second = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+    assert model_fingerprint(first) == model_fingerprint(first)
+    assert model_fingerprint(first) != model_fingerprint(second)
+    second.load_state_dict(first.state_dict())
+    assert model_fingerprint(first) == model_fingerprint(second)
+    assert model_fingerprint(first.bfloat16()) != model_fingerprint(second)
+    assert model_fingerprint(len) == "callable:builtins:len"
+
+
+# files of others
+
+
+def test_files_are_read_slice_by_slice(tmp_path: Path) -> None:
+    import h5py
+    import zarr
+
+    values = np.random.default_rng(0).standard_normal((5, 2, 3)).astype(np.float32)
+    names = np.array(["a", "b", "c", "d", "e"])
+    np.save(tmp_path / "mine.npy", values)
+    np.savez(tmp_path / "maps.npz", mine=values, ids=names, note=np.array(3))
+    np.savez_compressed(tmp_path / "small.npz", mine=values)
+    with h5py.File(tmp_path / "maps.h5", "w") as file:
+        file["group/mine"], file["ids"] = values, names.astype(h5py.string_dtype())
+    zarr.save_array(str(tmp_path / "mine.zarr"), values)
+    group = zarr.open_group(str(tmp_path / "group.zarr"), mode="w")
+    group.create_array("mine", data=values)
+    for file_name, key in {
+        "mine.npy": "mine",
+        "maps.npz": "mine",
+        "small.npz": "mine",
+        "maps.h5": "group/mine",
+        "mine.zarr": "mine",
+        "group.zarr": "mine",
+    }.items():
+        with open_maps(tmp_path / file_name) as maps:
+            assert list(maps) == [key], file_name
+            assert maps[key].shape == (5, 2, 3)
+            assert maps[key].ndim == 3
+            assert len(maps[key]) == 5
+            assert np.array_equal(maps[key][1:3], values[1:3]), file_name
+            assert np.array_equal(np.asarray(maps[key]), values), file_name
+            assert maps.ids == (names.tolist() if file_name.startswith("maps") else None)
+            with pytest.raises(KeyError, match=f"'ig'; the file holds '{key}'"):
+                maps["ig"]
+
+
+def test_nothing_is_unpickled(tmp_path: Path) -> None:
+    class Trap:
+        def __reduce__(self):  # type: ignore[no-untyped-def]
+            return (os.mkdir, (str(tmp_path / "sprung"),))
+
+    trap = np.array([[Trap()], [Trap()]], dtype=object)
+    np.save(tmp_path / "a.npy", trap, allow_pickle=True)
+    np.savez(tmp_path / "a.npz", ig=trap)
+    folder = tmp_path / "a.zarr"
+    folder.mkdir()
+    (folder / ".zarray").write_text(
+        '{"zarr_format": 2, "shape": [2, 1], "chunks": [2, 1], "dtype": "|O", "fill_value": null, "order": "C", '
+        '"compressor": null, "filters": [{"id": "pickle", "protocol": 5}]}'
+    )
+    for name, message in {"a.npy": "cannot be read", "a.npz": "Python objects", "a.zarr": "pickled data"}.items():
+        with pytest.raises(DataError, match=message):
+            open_maps(tmp_path / name)["ig"][:]
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_files_that_hold_no_maps_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="does not exist"):
+        open_maps(tmp_path / "none.npz")
+    (tmp_path / "maps.csv").write_text("1,2")
+    with pytest.raises(DataError, match=r"unknown ending; expected .npy, .npz, .h5"):
+        open_maps(tmp_path / "maps.csv")
+    (tmp_path / "broken.npz").write_bytes(b"PK nonsense")
+    with pytest.raises(DataError, match=r"broken.npz cannot be read"):
+        open_maps(tmp_path / "broken.npz")
+    (tmp_path / "broken.h5").write_bytes(b"nonsense")
+    with pytest.raises(DataError, match=r"broken.h5 cannot be read"):
+        open_maps(tmp_path / "broken.h5")
+    np.savez(tmp_path / "scalars.npz", note=np.array(3))
+    with pytest.raises(DataError, match="holds no maps"):
+        open_maps(tmp_path / "scalars.npz")
