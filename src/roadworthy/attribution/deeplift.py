@@ -75,7 +75,7 @@ def deeplift(job: Job, members: Collection[str]) -> Block:
     model = canonical(job, "deeplift", _put_rules)
     size = max(1, job.classifier.max_batch // 2)  # images and baselines go through together
     start = job.values.start(job.images[0]).expand(job.images[0].shape)
-    maps, gaps = [], []
+    maps, gaps, differences = [], [], []
     for begin in range(0, len(job.images), size):
         images, targets = job.images[begin : begin + size], job.targets[begin : begin + size]
         with torch.enable_grad():
@@ -85,16 +85,18 @@ def deeplift(job: Job, members: Collection[str]) -> Block:
             (multipliers,) = torch.autograd.grad(scores[: len(images)].sum(), leaf)
         maps.append(multipliers.detach() * (images - start))
         found, reference = scores.detach().double().chunk(2)
-        gaps.append(maps[-1].flatten(1).double().sum(1) - (found - reference))
+        differences.append(found - reference)
+        gaps.append(maps[-1].flatten(1).double().sum(1) - differences[-1])
     gap = torch.cat(gaps).cpu()
-    _warn_incomplete(gap, job.scores)
+    _warn_incomplete(gap, torch.cat(differences).cpu(), float(job.scores.abs().max()))
     return Block({"deeplift": torch.cat(maps)}, {"deeplift": {"completeness_gap": gap.numpy()}})
 
 
-def _warn_incomplete(gap: torch.Tensor, scores: torch.Tensor) -> None:
+def _warn_incomplete(gap: torch.Tensor, differences: torch.Tensor, scores: float) -> None:
     """Maps that do not sum to the difference of the scores were computed past a nonlinearity, as in ``output=``."""
     largest = float(gap.abs().max())
-    if largest > 1e-2 * max(float(scores.abs().max()), torch.finfo(torch.float32).tiny):
+    rounding = 1e-5 * scores
+    if largest > 1e-2 * float(differences.abs().max()) + rounding:
         warnings.warn(
             f"deeplift: maps miss the difference of the scores by up to {largest:.3g}; a nonlinear operation has no "
             "rule (a softmax in output=?). Prefer 'ig' here, or return the scores before it.",
