@@ -131,8 +131,9 @@ def speed(args: argparse.Namespace) -> list[str]:
     return [
         f"whole ROAD run: n = {len(split)} images, {METHODS} maps, {len(SHARES)} shares, 2 orders",
         f"network {args.model}, intact accuracy {result.intact_accuracy:.3f}",
-        f"reference  {a * 1e3:.3f} ms per copy, median of {args.rounds} ({_spread(reference)}; {len(few)} images each)",
-        f"roadworthy {b * 1e3:.3f} ms per copy, median of {args.rounds} ({_spread(ours)})",
+        f"medians of {args.rounds} rounds; the reference on {len(few)} images a round",
+        f"reference  {a * 1e3:.3f} ms per copy ({_spread(reference)})",
+        f"roadworthy {b * 1e3:.3f} ms per copy ({_spread(ours)})",
         f"of which the network, in batches of 256: {statistics.median(forward) * 1e3:.3f} ms",
         f"ratio {a / b:.1f} (reach: 10)",
     ]

@@ -39,26 +39,33 @@ def ids_hash(ids: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def model_fingerprint(model: object) -> str:
-    """Hash a module's class and state to 16 hexadecimal digits; a plain callable has only its name.
+def model_fingerprint(model: Any) -> str:
+    """Hash a model's class and state, so that what was made with one model is not taken for another's.
+
+    Args:
+        model: a module (class, and names, types and bytes of its state), or a callable (its qualified name).
+
+    Returns:
+        A short text.
 
     Example:
         >>> import torch
-        >>> layer = torch.nn.Linear(2, 2)
-        >>> before = model_fingerprint(layer)
-        >>> _ = layer.weight.data.add_(1)
-        >>> model_fingerprint(layer) == before
-        False
+        >>> model_fingerprint(torch.nn.ReLU())
+        'ReLU:e4a6a0577479b2b4'
     """
+    state = getattr(model, "state_dict", None)
+    if state is None:
+        return f"callable:{getattr(model, '__module__', '')}:{getattr(model, '__qualname__', type(model).__name__)}"
+    import torch
+
     digest = hashlib.blake2b(digest_size=8)
-    kind = model if hasattr(model, "__qualname__") else type(model)
-    digest.update(f"{kind.__module__}.{getattr(kind, '__qualname__', '')}".encode())
-    for name, value in getattr(model, "state_dict", dict)().items():
+    for name, value in state().items():
         digest.update(name.encode())
-        if hasattr(value, "detach"):
-            flat = value.detach().cpu().contiguous().flatten()
-            digest.update(flat.view(sys.modules["torch"].uint8).numpy().tobytes())
-    return digest.hexdigest()
+        if isinstance(value, torch.Tensor):
+            plain = value.detach().cpu().contiguous()
+            digest.update(f"{plain.dtype}{tuple(plain.shape)}".encode())
+            digest.update(plain.flatten().view(torch.uint8).numpy().tobytes())
+    return f"{type(model).__name__}:{digest.hexdigest()}"
 
 
 def provenance(*, ids: Iterable[str], seed: int, device: str) -> dict[str, Any]:

@@ -43,9 +43,9 @@ def resolve_seed(seed: Seed) -> int:
         return int(seed)
     if isinstance(seed, np.random.Generator):
         return int(seed.integers(2**63))
-    if hasattr(seed, "initial_seed") and hasattr(seed, "get_state"):
-        import torch
+    import torch
 
+    if isinstance(seed, torch.Generator):
         return int(torch.randint(2**62, (1,), generator=seed, device=seed.device).item())
     raise InputError(
         f"seed: got {type(seed).__name__}, expected an integer, a numpy.random.Generator or a torch.Generator"

@@ -15,8 +15,9 @@ import pytest
 import torch
 from attribution_networks import forms, some_images
 
-from roadworthy.attribution import Settings, attribute, attribute_to_store, model_fingerprint, open_maps
+from roadworthy.attribution import Settings, attribute, attribute_to_store, open_maps
 from roadworthy.errors import DataError, InputError, RoadworthyWarning
+from roadworthy.provenance import model_fingerprint
 from roadworthy.records import Batch
 
 FAST = Settings(ig_steps=3, samples=2)

@@ -20,7 +20,7 @@ from roadworthy.attribution.front import attribute
 from roadworthy.attribution.maps import Maps
 from roadworthy.attribution.saved import SavedArray, SavedMaps, open_maps
 from roadworthy.attribution.settings import Settings, presets
-from roadworthy.attribution.store import MapStore, attribute_to_store, model_fingerprint
+from roadworthy.attribution.store import MapStore, attribute_to_store
 
 __all__ = [
     "Block",
@@ -34,7 +34,6 @@ __all__ = [
     "attribute",
     "attribute_to_store",
     "methods",
-    "model_fingerprint",
     "open_maps",
     "presets",
 ]

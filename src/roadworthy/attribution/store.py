@@ -23,32 +23,8 @@ from roadworthy.attribution.requests import Methods, Request
 from roadworthy.attribution.samples import Images, Samples, as_labels, blocks
 from roadworthy.attribution.saved import FORMAT, IDS, SavedMaps, open_maps
 from roadworthy.errors import DataError, InputError
+from roadworthy.provenance import model_fingerprint
 from roadworthy.types import Ids
-
-
-def model_fingerprint(model: Callable[..., Any]) -> str:
-    """Hash a model's class and state, so that maps of another model are not taken for its own.
-
-    Args:
-        model: a module (class, names, types and bytes of its state), or a callable (its qualified name).
-
-    Returns:
-        A short text.
-
-    Example:
-        >>> model_fingerprint(torch.nn.ReLU())
-        'ReLU:e4a6a0577479b2b4'
-    """
-    if not isinstance(model, torch.nn.Module):
-        return f"callable:{getattr(model, '__module__', '')}:{getattr(model, '__qualname__', type(model).__name__)}"
-    digest = hashlib.blake2b(digest_size=8)
-    for name, value in model.state_dict().items():
-        digest.update(name.encode())
-        if isinstance(value, torch.Tensor):
-            plain = value.detach().cpu().contiguous()
-            digest.update(f"{plain.dtype}{tuple(plain.shape)}".encode())
-            digest.update(plain.flatten().view(torch.uint8).numpy().tobytes())
-    return f"{type(model).__name__}:{digest.hexdigest()}"
 
 
 class MapStore:

@@ -59,11 +59,10 @@ def attribute(
     )
     options = {"target": target, "settings": settings, "seed": seed, "max_batch": max_batch}
     store = store_maps(subject, wanted, folder, options)
-    found = {"maps": str(folder), "n": len(subject.split), "methods": list(store)}
     if as_json:
-        print_json(found)
+        print_json({"maps": str(folder), "n": len(subject.split), "methods": list(store)})
     else:
-        out.print(f"{found['n']} samples x {len(found['methods'])} methods in {folder}", markup=False)
+        out.print(f"{len(subject.split)} samples x {len(store)} methods in {folder}", markup=False)
 
 
 class Subject:

@@ -69,7 +69,14 @@ def road(
     subject = load_subject(
         data, model, weights, normalize, n=n, size=size, channels=channels, seed=seed, device=device
     )
-    choices = {"order": order, "imputer": imputer, "noise": noise, "reduction": reduction, "sign": sign, "unit": unit}
+    choices: dict[str, Any] = {
+        "order": order,
+        "imputer": imputer,
+        "noise": noise,
+        "reduction": reduction,
+        "sign": sign,
+        "unit": unit,
+    }
     choices |= {
         "strategy": strategy,
         "fractions": None if fractions is None else parse_floats(fractions, "fractions"),

@@ -98,7 +98,7 @@ class BlockStore:
         path = self._path(index, kept_as)
         if path is None:
             return
-        arrays = {
+        arrays: dict[str, Any] = {
             "ids": np.array(block.ids, dtype=str),
             "dropped": np.array(block.dropped, dtype=str),
             **block.scores,

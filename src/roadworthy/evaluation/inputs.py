@@ -177,11 +177,12 @@ class Stream:
                 )
 
     def _samples(self) -> Iterator[Any]:
-        if hasattr(self.images, "__getitem__") and isinstance(self.images, Sized):
-            for index in range(len(self.images)):
-                yield self.images[index]
+        images: Any = self.images
+        if hasattr(images, "__getitem__") and hasattr(images, "__len__"):
+            for index in range(len(images)):
+                yield images[index]
         else:
-            yield from self.images
+            yield from images
 
     def _as_images(self, images: Any) -> torch.Tensor:
         tensor = torch.as_tensor(images).detach()

@@ -161,8 +161,8 @@ class Result:
         shape = values.shape
         flat = values.reshape(-1, shape[2], shape[3])
         low, high = curve_bands(flat, level=level, draws=draws, seed=self._seed)
-        axes = {"method": self.methods, "order": self.orders, "fraction": self.fractions}
-        index = pd.MultiIndex.from_product(axes.values(), names=list(axes))
+        axes: list[list[Any]] = [self.methods, self.orders, self.fractions]
+        index = pd.MultiIndex.from_product(axes, names=["method", "order", "fraction"])
         frame = index.to_frame(index=False)
         frame["value"], frame["low"], frame["high"] = values.mean(axis=-1).ravel(), low.ravel(), high.ravel()
         return frame
@@ -261,11 +261,11 @@ class Result:
         o, p, r, i = (axis.ravel() for axis in np.indices(shape, dtype=np.int32))
         frame = pd.DataFrame(
             {
-                "method": pd.Categorical.from_codes(np.full(o.shape, m), self.methods),
-                "order": pd.Categorical.from_codes(o, self.orders),
+                "method": _categories(np.full(o.shape, m), self.methods),
+                "order": _categories(o, self.orders),
                 "fraction": np.asarray(self.fractions)[p],
                 "repeat": r,
-                "id": pd.Categorical.from_codes(i, self.ids),
+                "id": _categories(i, self.ids),
                 "label": self.scores.labels[i],
                 "target": self.scores.targets[i],
             }
@@ -273,6 +273,10 @@ class Result:
         for readout in READOUTS:
             frame[readout] = self.scores[readout][m].ravel()
         return frame
+
+
+def _categories(codes: np.ndarray, names: list[str]) -> pd.Categorical:
+    return pd.Categorical.from_codes(codes, pd.Index(names, dtype=object))
 
 
 def load_result(path: str | Path) -> Result:

@@ -133,8 +133,9 @@ class Run:
         if part is not None:
             part.answer_intact(block.predicted)
         queue: list[Copies] = []
-        options = {"mean": self.mean, "seed": self.seed, "repeats": self.repeats}
-        for copies in degraded(batch, values, self.strategy, self.imputer, **options):
+        for copies in degraded(
+            batch, values, self.strategy, self.imputer, mean=self.mean, seed=self.seed, repeats=self.repeats
+        ):
             queue.append(copies)
             if len(queue) * len(batch.ids) >= self.classifier.max_batch:
                 self._flush(queue, block, part)
