@@ -110,7 +110,16 @@ def test_broken_samples_are_left_out_and_named_once(make_split: Make, memory: in
     assert len(messages) == 1
     assert "2 of 40 samples could not be read" in messages[0]
     assert set(split.broken) == {"3", "17"}
-    assert Feed(make_split(40, broken=[3, 17]), 0).identity == Feed(split, memory).identity
+    assert Feed(make_split(40, broken=[3, 17]), 0).identity() == Feed(split, memory).identity()
+
+
+def test_identity_tells_samples_apart() -> None:
+    images, labels = numbered(6)
+    same = Feed((images.clone(), labels.numpy()), 10**9).identity()
+    assert Feed((images, labels), 10**9).identity() == same
+    others = [(images + 1, labels), (images, labels.flip(0)), (images.double(), labels), (images[:5], labels[:5])]
+    found = {Feed(other, 10**9).identity() for other in others}
+    assert len(found | {same}) == 5
 
 
 @pytest.mark.parametrize(

@@ -93,15 +93,15 @@ def test_an_epoch_of_softmax_regression_against_the_formulas(schedule: Any) -> N
 
 
 def test_weights_of_norms_and_biases_do_not_decay() -> None:
-    model = nn.Sequential(nn.Flatten(), nn.LayerNorm(4), nn.Linear(4, 2))
+    model = nn.Sequential(nn.LayerNorm((1, 2, 2)), nn.Flatten(), nn.Linear(4, 2))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.fill_(1.0)
     # constant images normalise to 0, so that only the bias of the classifier has a gradient; equal labels cancel it
     train = (torch.zeros(4, 1, 2, 2), torch.tensor([0, 1, 0, 1]))
-    model[1].bias.data.zero_()
+    model[0].bias.data.zero_()
     fit(model, train, recipe=Recipe(epochs=1, learning_rate=0.1, batch_size=4, momentum=0, weight_decay=0.5))
-    assert torch.equal(model[1].weight, torch.ones(4))
+    assert torch.equal(model[0].weight, torch.ones(1, 2, 2))  # has axes like a convolution, and is none
     assert torch.equal(model[2].bias, torch.ones(2))
     assert torch.allclose(model[2].weight, torch.full((2, 4), 1 - 0.1 * 0.5))
 
@@ -166,6 +166,13 @@ class TestLearning:
         fit(plain, make_split(), recipe=self.recipe)
         assert all(value.dtype != torch.bfloat16 for value in model.state_dict().values())
         assert not equal(weights(model), weights(plain))
+
+    def test_augmentation_is_drawn_anew_each_epoch(self) -> None:
+        model, seen = net(dropout=0.0), list[torch.Tensor]()
+        model[0].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].clone()))
+        recipe = Recipe(epochs=8, learning_rate=0.1, flip=True, crop_padding=2)
+        fit(model, (torch.rand(1, 1, 8, 8), torch.tensor([1])), recipe=recipe)
+        assert len({tuple(images.flatten().tolist()) for images in seen}) > 4
 
     def test_one_sample(self) -> None:
         history = fit(net(dropout=0.0), (torch.rand(1, 1, 8, 8), torch.tensor([1])), recipe=self.recipe)

@@ -240,6 +240,13 @@ class TestLoading:
         assert not hasattr(model, "pixel_mean")
 
     @pytest.mark.parametrize("name", ["digits-cnn", "small-cnn", "resnet18-cifar"])
+    def test_the_first_weights_are_seeded(self, name: str) -> None:
+        with pytest.warns(RoadworthyWarning, match="untrained"):
+            one, same, other = (load_model(name, seed=seed) for seed in (0, 0, 1))
+        assert equal(one, same)
+        assert not equal(one, other)
+
+    @pytest.mark.parametrize("name", ["digits-cnn", "small-cnn", "resnet18-cifar"])
     def test_saved_weights_bring_their_normalisation(self, make_data: Make, tmp_path: Path, name: str) -> None:
         data = make_data(channels=3, classes=4)
         model = load_model(name, data, cache=tmp_path)

@@ -109,6 +109,11 @@ def test_a_prefix_that_belongs_to_the_model_stays(tmp_path: Path) -> None:
         (net(channels=1), net(), r"0\.weight.*Likely cause: the file takes 1 channels, the model 3"),
         (net(wide=7), net(), "and 4 more shapes differ.*another size of this architecture"),
         (net(deep=True), net(), "the model has no '2.bias', .*another architecture"),
+        (
+            nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)),
+            nn.Sequential(nn.Linear(2, 2)),
+            "the model has no '1.bias', ",
+        ),
         (net(), net(deep=True), "the file lacks '2.weight', '2.bias'.*another architecture"),
         (nn.Linear(2, 2), net(), r"the file lacks '0\.weight', '0\.bias', '1\.weight' and 5 more; the model has no"),
     ],

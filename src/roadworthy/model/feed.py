@@ -32,7 +32,7 @@ class Feed:
     """
 
     def __init__(self, train: Any, memory: int) -> None:
-        self._source: Any = None
+        self._train = train
         if isinstance(train, (tuple, list)) and len(train) == 2:
             images, labels = (torch.as_tensor(part) for part in train)
             self.held: Pair | None = (images, labels.to(torch.int64).flatten())
@@ -44,14 +44,23 @@ class Feed:
         elif isinstance(train, Split) and _bytes(train) <= memory:
             self.held = (train.images, train.labels)
         else:
-            self.held, self._source = None, train
-        self.identity = _identity(train, self.held)
+            self.held = None
         self.labels = torch.as_tensor(train.labels) if self.held is None else self.held[1]
         self.memory = memory
         self._check()
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def identity(self) -> str:
+        """Hash which samples these are, for a checkpoint to tell; the same before and after broken ones are found."""
+        if isinstance(self._train, Split):
+            return split_hash(self._train)
+        digest = hashlib.blake2b(digest_size=8)
+        for part in (self.labels,) if self.held is None else self.held:
+            digest.update(f"{tuple(part.shape)} {part.dtype}".encode())
+            digest.update(part.cpu().contiguous().flatten().view(torch.uint8).numpy())
+        return digest.hexdigest()
 
     def to(self, device: torch.device) -> Feed:
         """Move samples in memory to the device; streamed ones follow batch by batch."""
@@ -84,7 +93,7 @@ class Feed:
             yield images[chunk], labels[chunk]
 
     def _stream(self, size: int, generator: torch.Generator) -> Iterator[Pair]:
-        source = _in_runs(self._source, generator) if isinstance(self._source, Split) else self._source
+        source = _in_runs(self._train, generator) if isinstance(self._train, Split) else self._train
         pool: list[Pair] = []
         for images, labels, *_ in source.batches(size):
             pool.append((images, torch.as_tensor(labels)))
@@ -121,14 +130,6 @@ def _shuffled(pool: list[Pair], size: int, generator: torch.Generator) -> list[P
 
 def _bytes(split: Split) -> int:
     return 4 * len(split) * math.prod(split.shape) if len(split) else 0
-
-
-def _identity(train: Any, held: Pair | None) -> str:
-    """Hash which samples these are, for a checkpoint to tell; the same before and after broken ones are found."""
-    if isinstance(train, Split):
-        return split_hash(train)
-    labels = torch.as_tensor(train.labels) if held is None else held[1]
-    return hashlib.blake2b(labels.cpu().numpy().tobytes(), digest_size=8).hexdigest()
 
 
 def split_hash(split: Split) -> str:

@@ -107,7 +107,7 @@ def fit(
     classifier = Classifier(model, normalize=normalize, output=output)
     optimizer = _optimizer(model, recipe)
     path = None if checkpoint is None else Path(checkpoint)
-    run = _fingerprint(model, feed, recipe, seed, normalize)
+    run = {} if path is None else _fingerprint(model, feed, recipe, seed, normalize)
     history = History() if path is None else _resume(path, run, model, optimizer)
     _report(progress, len(feed) * history.resumed)
     with _training(model, classifier.device):
@@ -217,7 +217,7 @@ def _fingerprint(
         "recipe": asdict(recipe),
         "seed": seed,
         "normalize": stats,
-        "data": feed.identity,
+        "data": feed.identity(),
         "model": hashlib.blake2b("\n".join(shapes).encode(), digest_size=8).hexdigest(),
     }
     return json.loads(json.dumps(run))
