@@ -19,6 +19,7 @@ from roadworthy.records import Split
 from roadworthy.rng import seeded_globals, torch_generator
 
 Make = Callable[..., Split]
+pytestmark = pytest.mark.filterwarnings("ignore:.*samples could not be read")
 
 
 def net(channels: int = 1, classes: int = 2, dropout: float = 0.3) -> nn.Sequential:

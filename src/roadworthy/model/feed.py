@@ -59,7 +59,7 @@ class Feed:
         digest = hashlib.blake2b(digest_size=8)
         for part in (self.labels,) if self.held is None else self.held:
             digest.update(f"{tuple(part.shape)} {part.dtype}".encode())
-            digest.update(part.cpu().contiguous().flatten().view(torch.uint8).numpy())
+            digest.update(part.cpu().contiguous().flatten().view(torch.uint8).numpy().data)
         return digest.hexdigest()
 
     def to(self, device: torch.device) -> Feed:
