@@ -62,23 +62,22 @@ def solve_direct(
     for n in range(images.shape[0]):
         for m in range(removed.shape[1]):
             channels = slice(None) if removed.shape[1] == 1 else slice(m, m + 1)
-            filled[n, channels], outcome = _fill(images[n, channels], removed[n, m])
-            solution.outcomes[n, channels] = outcome
+            filled[n, channels], solution.outcomes[n, channels] = _fill(images[n, channels], removed[n, m])
     solution.filled.copy_(torch.from_numpy(filled))
     solution.filled.copy_(torch.where(system.removed, solution.filled, system.images))
     return solution
 
 
-def _fill(image: np.ndarray, removed: np.ndarray) -> tuple[np.ndarray, Outcome]:
+def _fill(image: np.ndarray, removed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Fill the channels that share a mask; return them with their outcomes."""
     filled = image.copy()
-    if not removed.any():
-        return filled, Outcome.SUCCESSFUL
+    sound = np.isfinite(image[:, ~removed]).all(axis=1)
+    outcomes = np.where(sound, Outcome.SUCCESSFUL, Outcome.NONFINITE_INPUT)
     filled[:, removed] = np.nan
     if removed.all():
-        return filled, Outcome.SINGULAR
-    if not np.isfinite(image[:, ~removed]).all():
-        return filled, Outcome.NONFINITE_INPUT
-    matrix, known = assemble(removed)
-    right = known @ np.where(removed, 0, image).reshape(len(image), -1).T
-    filled[:, removed] = linalg.splu(matrix).solve(np.asarray(right)).T
-    return filled, Outcome.SUCCESSFUL
+        outcomes[:] = Outcome.SINGULAR
+    elif removed.any() and sound.any():
+        matrix, known = assemble(removed)
+        right = known @ np.where(removed, 0, image[sound]).reshape(int(sound.sum()), -1).T
+        filled.reshape(len(image), -1)[np.ix_(sound, removed.ravel())] = linalg.splu(matrix).solve(right).T
+    return filled, outcomes

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit, uint64
 
-from roadworthy.imputation import kernels_grid, kernels_stencil
+from roadworthy.imputation import kernels_grid, kernels_stencil, multigrid
 from roadworthy.imputation.kernels_grid import (
     HEIGHT,
     OFFSET,
@@ -44,9 +44,10 @@ from roadworthy.imputation.kernels_stencil import (
     residual,
 )
 
-REFRESH_ABOVE = 2**18  # images of more units than this recompute the residual in float64 after every step
 SUCCESSFUL, MAX_CYCLES, SINGULAR, NONFINITE_INPUT = range(4)  # as in solution.Outcome
-_QUARTER, _HALF, _HUGE = np.float32(0.25), np.float32(0.5), np.float32(1e30)
+_HALF, _HUGE = np.float32(0.5), np.float32(1e30)
+_GOAL, _STRICT, _LEAST_RATE = (np.float32(v) for v in (multigrid.GOAL, multigrid.STRICT, multigrid.LEAST_RATE))
+_FEW_KEPT, _REFRESH_ABOVE = multigrid.FEW_KEPT, multigrid.REFRESH_ABOVE
 
 
 class Workspace(NamedTuple):
@@ -118,10 +119,10 @@ def _start(depth, w):
 
 
 @kernel
-def _descend(tolerance, max_cycles, depth, w):
+def _descend(goal, max_cycles, refresh, depth, w):
     """Run preconditioned conjugate gradients; return the cycles taken and the size of the last correction.
 
-    The number of cycles is negative if the tolerance was not met.
+    The number of cycles is negative if the goal was not met.
     """
     segments, last, diag, rhs, value, tile = w.segments, w.pointer[1], w.diag, w.rhs, w.value, w.tile
     stride = uint64(w.levels[0, STRIDE])
@@ -132,7 +133,7 @@ def _descend(tolerance, max_cycles, depth, w):
         size = largest(w.y, tile, segments, last)
         # The correction is the error that it removes; what remains is smaller by the rate of convergence, of which
         # the ratio to the correction before is an estimate.
-        if size * max(size / before, _QUARTER) <= _HALF * tolerance:
+        if size * max(size / before, _LEAST_RATE) <= goal:
             add(value, w.y, segments, 0, last)
             return cycle + 1, size
         before = size
@@ -141,7 +142,7 @@ def _descend(tolerance, max_cycles, depth, w):
         pq = apply(w.q, w.p, w.y, beta, diag, stride, tile, segments, last)
         alpha, rz_before = rz / pq, rz
         advance(value, rhs, w.p, w.q, np.float32(alpha), segments, last)
-        if w.levels[0, HEIGHT] * w.levels[0, WIDTH] > REFRESH_ABOVE:
+        if refresh:
             exact_residual(rhs, value, diag, stride, segments, 0, last)
     return -max_cycles, size
 
@@ -224,7 +225,7 @@ def _count(mask):
 def _entry(stamp: int) -> Any:
     """Return the loop over a batch; ``stamp`` becomes part of the key of the on-disk cache of compiled code."""
 
-    def solve_batch(images, removed, previous, out, report, tolerance, max_cycles, w):
+    def solve_batch(images, removed, previous, out, report, tolerance, max_cycles, strip, w):
         """Fill each channel of each image; ``report`` gets outcome, cycles and the size of the last correction."""
         depth, gone, units = 0, stamp, images.shape[2] * images.shape[3]
         for n in range(images.shape[0]):
@@ -247,7 +248,9 @@ def _entry(stamp: int) -> Any:
                         _load_previous(w.value, previous[n, c], mask, low, inverse_half, w.levels[0])
                     else:
                         _start(depth, w)
-                    cycles, size = _descend(tolerance, max_cycles, depth, w)
+                    strict = strip or (units - gone) * _FEW_KEPT < units
+                    goal = tolerance * _GOAL * (_STRICT if strict else ONE)
+                    cycles, size = _descend(goal, max_cycles, strip or units > _REFRESH_ABOVE, depth, w)
                     report[n, c, 0] = SUCCESSFUL if cycles > 0 else MAX_CYCLES
                     report[n, c, 1], report[n, c, 2] = abs(cycles), size
                     _store(out[n, c], image, mask, w.value, low, high, w.levels[0])
@@ -255,12 +258,15 @@ def _entry(stamp: int) -> Any:
     return solve_batch
 
 
+_PARTS = (kernels_grid, kernels_stencil, multigrid)
+
+
 def _compile() -> Any:
     """Compile with an on-disk cache, or without where no cache directory can be written.
 
-    numba looks for changes in the file of the entry alone, so the key gets the content of the other two.
+    numba looks for changes in the file of the entry alone, so the key gets the content of its parts.
     """
-    sources = (Path(str(module.__file__)).read_bytes() for module in (kernels_grid, kernels_stencil))
+    sources = (Path(str(module.__file__)).read_bytes() for module in _PARTS)
     entry = _entry(zlib.crc32(b"".join(sources)))
     try:
         return njit(cache=True, **FAST)(entry)

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numba import njit, uint64
 
+from roadworthy.imputation.multigrid import HANDED_ON
+
 BLOCK = 16  # a segment is a run of blocks of this many values
 TILE = 1024
 LEAD = 16  # values of a tile before its start
@@ -34,8 +36,7 @@ inlined: Any = njit(inline="always", **_INNER)
 careful: Any = njit(**{**_INNER, "fastmath": {"contract", "reassoc"}})  # NaN and infinity keep their meaning
 
 ZERO, ONE, TWO, FOUR = np.float32(0), np.float32(1), np.float32(2), np.float32(4)
-# Screening that a level hands on is damped: a lone kept unit weighs less, seen from afar. Found by experiment.
-HANDED_ON = np.float32(0.7)
+_HANDED_ON = np.float32(HANDED_ON)
 
 
 @inlined
@@ -115,7 +116,7 @@ def flow_in(out, x, handed, diag, stride, tile, segments, first, last):
             _columns(tile, x, stride, at, count)
             for j in range(count):
                 i = at + j
-                value = _around(tile, j, x[i]) + HANDED_ON * handed[i]
+                value = _around(tile, j, x[i]) + _HANDED_ON * handed[i]
                 out[i] = value if diag[i] > ZERO else ZERO
             at += count
 

@@ -17,8 +17,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from roadworthy.imputation.chebyshev import ENDING, HIGH, HIGH_THIN, LOW, LOW_ENDING, SWEEPS, chebyshev_steps
+from roadworthy.imputation.multigrid import (
+    ENDING,
+    HIGH,
+    HIGH_THIN,
+    LOW,
+    LOW_ENDING,
+    SWEEPS,
+    chebyshev_steps,
+    is_long,
+)
 from roadworthy.imputation.operator import System
+from roadworthy.imputation.scaling import Scale
 from roadworthy.imputation.solution import Outcome, Solution
 
 if TYPE_CHECKING:
@@ -41,9 +51,21 @@ def solve_multigrid_cpu(
     Returns:
         The solution.
     """
+    if system.images.dtype == torch.float32:
+        return _solve_float32(system, tolerance, max_cycles, previous)
+    # In the range of the kept values float32 is exact enough; so one compiled version serves all dtypes.
+    scale = Scale.of(system)
+    start = None if previous is None else scale.shares(previous)
+    shares = _solve_float32(System(scale.shares(system.images), system.removed), tolerance, max_cycles, start)
+    filled = scale.restore(shares.filled, system)
+    outcomes = np.maximum(shares.outcomes, scale.outcomes[..., 0, 0].numpy())
+    return Solution(filled, outcomes, shares.cycles, shares.corrections)
+
+
+def _solve_float32(system: System, tolerance: float, max_cycles: int, previous: torch.Tensor | None) -> Solution:
     solution = Solution.empty(system)
     images, removed = system.images.numpy(), system.removed.numpy()
-    start = images[:0] if previous is None else previous.to(system.images.dtype).contiguous().numpy()
+    start = images[:0] if previous is None else previous.float().contiguous().numpy()
     filled = solution.filled.numpy()
     report = np.zeros((*images.shape[:2], 3))
     count = len(images)
@@ -87,6 +109,7 @@ def _fill(
         report,
         np.float32(tolerance),
         max_cycles,
+        is_long(*images.shape[2:]),
         workspace,
     )
     try:

@@ -13,12 +13,25 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional
 
-from roadworthy.imputation.chebyshev import ENDING, HIGH, HIGH_THIN, LOW, LOW_ENDING, SWEEPS, chebyshev_steps
+from roadworthy.imputation.multigrid import (
+    ENDING,
+    FEW_KEPT,
+    GOAL,
+    HANDED_ON,
+    HIGH,
+    HIGH_THIN,
+    LEAST_RATE,
+    LOW,
+    LOW_ENDING,
+    REFRESH_ABOVE,
+    STRICT,
+    SWEEPS,
+    chebyshev_steps,
+    is_long,
+)
 from roadworthy.imputation.operator import System
+from roadworthy.imputation.scaling import Scale
 from roadworthy.imputation.solution import Outcome, Solution
-
-_HANDED_ON = 0.7  # as in kernels_stencil: screening that a level hands on is damped
-_REFRESH_ABOVE = 2**18  # images of more units than this recompute the residual in float64 after every step
 
 
 class _Level(NamedTuple):
@@ -56,41 +69,19 @@ def solve_multigrid_torch(
         The solution.
     """
     with torch.no_grad():
-        images, gone = system
-        low, high, outcomes = _range(images, gone)
-        half = 0.5 * high - 0.5 * low
-        value = _scaled(images, low, half).masked_fill(gone, 0.0)
+        gone = system.removed
+        scale = Scale.of(system)
+        value = scale.shares(system.images).masked_fill(gone, 0.0)
         levels = _build(gone)
         if previous is None:
             value = _start(levels, value)
         else:
-            warm = _scaled(previous.to(images.device), low, half).clamp(0, 1)
-            value = torch.where(gone, warm, value)
+            value = torch.where(gone, scale.shares(previous.to(value.device)).clamp(0, 1), value)
         solution = Solution.empty(system)
-        _descend(levels, value, outcomes, solution, tolerance, max_cycles)
-        share = value.double()
-        fill = torch.clamp(low * (1 - share) + high * share, low, high)
-        fill = fill.masked_fill(outcomes >= Outcome.SINGULAR, float("nan")).to(images.dtype)
-        solution.filled.copy_(torch.where(gone, fill, images))
+        outcomes = _descend(levels, value, scale.outcomes, solution, tolerance, max_cycles)
+        solution.filled.copy_(scale.restore(value, system))
         solution.outcomes[:] = outcomes[..., 0, 0].cpu().numpy()
     return solution
-
-
-def _range(images: torch.Tensor, gone: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the least and greatest kept value of each channel, float64, and what rules it out, (N, C, 1, 1)."""
-    low = images.masked_fill(gone, float("inf")).amin((2, 3), keepdim=True).double()
-    high = images.masked_fill(gone, float("-inf")).amax((2, 3), keepdim=True).double()
-    finite = images.masked_fill(gone, 0).isfinite().all(3, keepdim=True).all(2, keepdim=True)
-    outcomes = torch.where(finite, int(Outcome.SUCCESSFUL), int(Outcome.NONFINITE_INPUT))
-    outcomes = outcomes.masked_fill(gone.all(3, keepdim=True).all(2, keepdim=True), int(Outcome.SINGULAR))
-    sound = outcomes == Outcome.SUCCESSFUL
-    return torch.where(sound, low, 0.0), torch.where(sound, high, 0.0), outcomes
-
-
-def _scaled(images: torch.Tensor, low: torch.Tensor, half: torch.Tensor) -> torch.Tensor:
-    """Scale to [0, 1], float32; in halves, since the range of float64 values may overflow."""
-    inverse = torch.where(half > 1e-300, 1 / half.clamp_min(1e-300), 0.0)
-    return ((0.5 * images.double() - 0.5 * low) * inverse).nan_to_num(0.0).float()
 
 
 def _sums(x: torch.Tensor) -> torch.Tensor:
@@ -159,7 +150,7 @@ def _build(gone: torch.Tensor) -> list[_Level]:
         )[:, :, :height, :width]
         hidden = around.masked_fill(gone, 0.0)
         levels.append(level._replace(hidden=hidden))
-        flow = torch.where(gone, _sums(hidden) + _HANDED_ON * screen, 0.0)
+        flow = torch.where(gone, _sums(hidden) + HANDED_ON * screen, 0.0)
         screen = level.scale * _pool(flow, level.cell)
         gone = coarse
 
@@ -195,7 +186,7 @@ def _start(levels: list[_Level], value: torch.Tensor) -> torch.Tensor:
     """Solve from the coarsest level up, one V-cycle a level, and interpolate to the image (full multigrid)."""
     values, sources = [value], [torch.zeros_like(value)]
     for level, below in itertools.pairwise(levels):
-        flow = _sums(level.hidden * values[-1]).add_(sources[-1], alpha=_HANDED_ON)
+        flow = _sums(level.hidden * values[-1]).add_(sources[-1], alpha=HANDED_ON)
         sources.append(level.scale * _pool(torch.where(level.gone, flow, 0.0), level.cell))
         mean = functional.avg_pool2d(values[-1], level.cell, ceil_mode=True)
         values.append(mean.masked_fill(below.gone, 0.0))
@@ -222,12 +213,17 @@ def _descend(
     solution: Solution,
     tolerance: float,
     max_cycles: int,
-) -> None:
-    """Run conjugate gradients on ``value`` in place; write outcomes, cycles and corrections."""
+) -> torch.Tensor:
+    """Run conjugate gradients on ``value`` in place; return outcomes, write cycles and corrections."""
     level = levels[0]
     done = (outcomes != Outcome.SUCCESSFUL) | ~level.gone.any(3, keepdim=True).any(2, keepdim=True)
     rhs = _exact_residual(value, level)
-    refresh = value.shape[2] * value.shape[3] > _REFRESH_ABOVE
+    height, width = value.shape[2:]
+    strip = is_long(height, width)
+    refresh = strip or height * width > REFRESH_ABOVE
+    kept = (~level.gone).sum((2, 3), keepdim=True)
+    strict = (kept * FEW_KEPT < height * width) | strip
+    goal = torch.where(strict, STRICT, 1.0).double() * (GOAL * tolerance)
     p = q = torch.zeros_like(value)
     alpha, rz_before = torch.zeros_like(done, dtype=torch.float64), torch.ones_like(done, dtype=torch.float64)
     before, last = torch.full_like(alpha, 1e30), torch.zeros_like(alpha)
@@ -237,7 +233,7 @@ def _descend(
             break
         y = _cycle(levels, rhs)
         size = y.abs().amax((2, 3), keepdim=True).double()
-        met = size * (size / before).clamp_min(0.25) <= 0.5 * tolerance
+        met = size * (size / before).clamp_min(LEAST_RATE) <= goal
         cycles, last = cycles + (~done).int(), torch.where(done, last, size)
         before = size.clamp_min(1e-30)
         rz = _dot(rhs, y)
@@ -249,6 +245,6 @@ def _descend(
         value.addcmul_(y, (met & ~done).float()).addcmul_(p, alpha.float())
         rhs = _exact_residual(value, level) if refresh else torch.addcmul(rhs, q, alpha.float(), value=-1)
         rz_before, done = rz, done | met
-    outcomes.masked_fill_(~done, int(Outcome.MAX_CYCLES))
     solution.cycles[:] = cycles[..., 0, 0].cpu().numpy()
     solution.corrections[:] = last[..., 0, 0].cpu().numpy()
+    return outcomes.masked_fill(~done, int(Outcome.MAX_CYCLES))
