@@ -73,6 +73,21 @@ def test_4_nonfinite_maps_are_refused_by_sample_or_dropped(q4, q4_data, q4_maps)
     assert (result.table.n == 6).all()
 
 
+def test_4_a_callable_with_a_nonfinite_map_is_dropped_alike(q4, q4_data) -> None:
+    images, labels = q4_data()
+
+    def mine(model, batch: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        maps = batch.mean(dim=1).clone()
+        maps[2] = float("nan")
+        return maps
+
+    with pytest.raises(AttributionError, match=r"mine: 1 \(2\).*nonfinite='drop'"):
+        rw.evaluate(q4, images, labels, {"mine": mine, "random": "random"})
+    with pytest.warns(RoadworthyWarning, match="1 samples were left out"):
+        result = rw.evaluate(q4, images, labels, {"mine": mine, "random": "random"}, nonfinite="drop")
+    assert result.ids == ["0", "1", "3", "4", "5", "6", "7"]
+
+
 def test_8_dropout_left_in_train_mode_is_put_to_rest_and_restored(q4, q4_data, q4_maps) -> None:
     images, labels = q4_data()
     model = torch.nn.Sequential(torch.nn.Dropout(0.5), q4).eval()

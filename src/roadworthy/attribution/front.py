@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -54,9 +54,13 @@ class Explainer:
         output: Output = None,
         layout: Layout = "NCHW",
         device: str | torch.device | None = None,
+        nonfinite: Literal["raise", "keep"] = "raise",
         progress: Progress | None = None,
     ) -> None:
         _refuse_inference(model)
+        if nonfinite not in ("raise", "keep"):
+            raise InputError(f"nonfinite: got {nonfinite!r}, expected 'raise' or 'keep'")
+        self.nonfinite = nonfinite
         self.requests = parse(wanted)
         self.classifier = Classifier(
             model, normalize=normalize, output=output, layout=layout, device=device, max_batch=max_batch
@@ -154,7 +158,7 @@ class Explainer:
             values = _call(request.name, request.source, job)
             explained.per_sample[request.name], explained.notes[request.name] = {}, {}
             self.tick(len(job.ids))
-        _check(request.name, values, job)
+        _check(request.name, values, job, refuse_nonfinite=self.nonfinite == "raise")
         explained.maps[request.name] = np.ascontiguousarray(values if request.sign > 0 else -values, dtype=np.float32)
 
     def tick(self, done: int) -> None:
@@ -229,13 +233,13 @@ def _call(name: str, function: Callable[..., Any], job: Job) -> np.ndarray:
         ) from error
 
 
-def _check(name: str, values: np.ndarray, job: Job) -> None:
+def _check(name: str, values: np.ndarray, job: Job, *, refuse_nonfinite: bool) -> None:
     shape = tuple(job.images.shape)
     positions = (shape[0], *shape[2:]) if len(shape) > 2 else shape
     if values.shape not in (shape, positions, (positions[0], 1, *positions[1:])):
         raise AttributionError(f"{name!r}: maps have shape {values.shape}, expected {shape} or {positions}")
     bad = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
-    if bad.any():
+    if refuse_nonfinite and bad.any():
         raise AttributionError(f"{name!r}: NaN or infinite attributions for samples {listed(job.ids, bad)}")
 
 
@@ -255,6 +259,7 @@ def attribute(
     layout: Layout = "NCHW",
     device: str | torch.device | None = None,
     ids: Ids | None = None,
+    nonfinite: Literal["raise", "keep"] = "raise",
     progress: Progress | None = None,
 ) -> Maps:
     """Compute attribution maps of one or more methods for the same samples.
@@ -279,6 +284,7 @@ def attribute(
         layout: ``"NHWC"`` if the model, and images passed as an array, are channels last. Maps are channels first.
         device: where a callable without parameters runs; a module runs where it is.
         ids: sample ids, for arrays; positions by default.
+        nonfinite: ``"raise"`` refuses maps with NaN or infinity, naming the samples; ``"keep"`` returns them.
         progress: called with the number of maps just finished; N x methods in all.
 
     Returns:
@@ -305,6 +311,7 @@ def attribute(
         output=output,
         layout=layout,
         device=device,
+        nonfinite=nonfinite,
         progress=progress,
     )
     parts, names = [], []

@@ -112,6 +112,7 @@ class MapSources:
                 output=classifier.output,
                 layout=classifier.layout,
                 device=str(classifier.device),
+                nonfinite="keep",  # refused, or dropped for all methods alike, further on
                 **self.options,
             )
             found.update(maps)
