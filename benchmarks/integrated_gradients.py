@@ -11,7 +11,6 @@ of the process (other work on the machine does not count); wall time stands besi
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import time
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from _common import Record, environment, parser
 from captum.attr import IntegratedGradients, NoiseTunnel
 
 import roadworthy as rw
@@ -87,7 +87,7 @@ def own_maps(task: Task, image: torch.Tensor, target: int, sample: str) -> dict[
     )
 
 
-def measure(task: Task, images: torch.Tensor) -> None:
+def measure(task: Task, images: torch.Tensor, record: Record) -> None:
     names = ["ig", *MEMBERS]
     seconds: dict[str, list[float]] = {"captum": [], "own": []}
     wall = {"captum": 0.0, "own": 0.0}
@@ -106,29 +106,31 @@ def measure(task: Task, images: torch.Tensor) -> None:
             absolute[name] = max(absolute[name], difference)
             relative[name] = max(relative[name], difference / float(np.abs(found["captum"][name]).max()))
         ratio = seconds["captum"][-1] / seconds["own"][-1]
-        print(f"image {row}: captum {seconds['captum'][-1]:.2f} s, own {seconds['own'][-1]:.2f} s, ratio {ratio:.2f}")
+        record.line(
+            f"image {row}: captum {seconds['captum'][-1]:.2f} s, own {seconds['own'][-1]:.2f} s, ratio {ratio:.2f}"
+        )
     settings = task.settings
-    print(
+    record.line(
         f"n = {len(images)} images 3x32x32, {settings.ig_steps} steps, {settings.samples} noisy copies, batch "
-        f"{task.batch}, {task.device}, {torch.get_num_threads()} thread(s), torch {torch.__version__}"
+        f"{task.batch}, {task.device}, {torch.get_num_threads()} thread(s); times of the process"
     )
     for name in names:
-        print(
+        record.line(
             f"{name:>7}: largest difference {absolute[name]:.2e}, relative to the map's maximum {relative[name]:.2e}"
         )
-    print(
+    record.line(
         f"ratio {sum(seconds['captum']) / sum(seconds['own']):.2f} (reach 2.5), by wall time "
         f"{wall['captum'] / wall['own']:.2f}; differences to reach 1e-4"
     )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--images", type=int, default=1, help="number of images (default 1)")
-    parser.add_argument("--batch", type=int, default=64, help="images in one pass, both sides (default 64)")
-    parser.add_argument("--quick", action="store_true", help="10 steps, 4 copies")
-    parser.add_argument("--threads", type=int, default=1, help="CPU threads (default 1)")
-    arguments = parser.parse_args()
+    options = parser(__doc__.splitlines()[0])
+    options.add_argument("--images", type=int, default=1, help="number of images (default 1)")
+    options.add_argument("--batch", type=int, default=64, help="images in one pass, both sides (default 64)")
+    options.add_argument("--quick", action="store_true", help="10 steps, 4 copies")
+    options.add_argument("--threads", type=int, default=1, help="CPU threads (default 1)")
+    arguments = options.parse_args()
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -139,7 +141,11 @@ def main() -> None:
     task = Task(model, settings, arguments.batch, device)
     images = torch.rand(arguments.images, 3, 32, 32, generator=torch.Generator().manual_seed(1))
     own_maps(replace(task, settings=replace(settings, ig_steps=2, samples=1)), images[:1], 0, "warm-up")
-    measure(task, images)
+    record = Record("integrated_gradients")
+    record.line(environment("roadworthy", "torch", "captum"))
+    measure(task, images, record)
+    if arguments.save:
+        print(f"written to {record.save().name}")
 
 
 if __name__ == "__main__":

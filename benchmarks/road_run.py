@@ -11,8 +11,6 @@ and after this package's run on all of them; both are stated per degraded copy.
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import resource
 import statistics
 import subprocess
@@ -24,18 +22,16 @@ from pathlib import Path
 import numpy as np
 import torch
 import zarr
+from _common import Record, environment, parser
 from scipy.ndimage import gaussian_filter
-from scipy.sparse import lil_matrix
-from scipy.sparse.linalg import spsolve
 
 import roadworthy as rw
+from imputation import usual_way
 from roadworthy.attribution import open_maps
-from roadworthy.provenance import versions
 from roadworthy.records import Split
 
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
 METHODS = 8
-NEIGHBOURS = [(dy, dx, 1 / 6 if dy == 0 or dx == 0 else 1 / 12) for dy in (-1, 0, 1) for dx in (-1, 0, 1) if dy or dx]
 
 
 def saved_maps(folder: Path, n: int, height: int, width: int) -> Path:
@@ -53,30 +49,6 @@ def saved_maps(folder: Path, n: int, height: int, width: int) -> Path:
     return path
 
 
-def impute_one(image: np.ndarray, removed: np.ndarray) -> np.ndarray:
-    """Fill one image (C, H, W) the usual way: one sparse system per mask, assembled entry by entry."""
-    height, width = removed.shape
-    rows, columns = np.nonzero(removed)
-    number = np.full((height, width), -1)
-    number[rows, columns] = np.arange(len(rows))
-    matrix = lil_matrix((len(rows), len(rows)))
-    right = np.zeros((len(rows), len(image)))
-    diagonal = np.ones(len(rows))
-    for dy, dx, weight in NEIGHBOURS:
-        y, x = rows + dy, columns + dx
-        inside = (y >= 0) & (y < height) & (x >= 0) & (x < width)
-        diagonal[~inside] -= weight
-        own = np.flatnonzero(inside)
-        other = number[y[own], x[own]]
-        known = own[other < 0]
-        right[known] -= weight * image[:, y[known], x[known]].T
-        matrix[own[other >= 0], other[other >= 0]] = weight
-    matrix[np.arange(len(rows)), np.arange(len(rows))] = -diagonal
-    filled = image.copy()
-    filled[:, rows, columns] = spsolve(matrix.tocsc(), right).reshape(len(rows), -1).T
-    return filled
-
-
 def reference_seconds_per_copy(model: torch.nn.Module, images: torch.Tensor, maps: dict[str, np.ndarray]) -> float:
     """Time the usual way on these images, all methods, orders and shares."""
     pixels = images.numpy()
@@ -92,7 +64,7 @@ def reference_seconds_per_copy(model: torch.nn.Module, images: torch.Tensor, map
                     removed = np.zeros(units, dtype=bool)
                     removed[order[row, : int(share * units)]] = True
                     removed = removed.reshape(image.shape[1:])
-                    filled = impute_one(image, removed)
+                    filled = usual_way(image, removed)
                     batch.append(filled + removed * 0.01 * generator.normal(size=image.shape))
                 with torch.no_grad():
                     for start in range(0, len(batch), 64):
@@ -164,28 +136,25 @@ def child(args: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default="planted-colour:n=2000,test=10000,size=32", help="data set")
-    parser.add_argument("--model", default="small-cnn")
-    parser.add_argument("--n", type=int, default=1000)
-    parser.add_argument("--reference", type=int, default=10, help="images the reference is timed on")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--memory", action="store_true")
-    parser.add_argument("--child", type=int, default=0, help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    options = parser(__doc__.splitlines()[0])
+    options.add_argument("--data", default="planted-colour:n=2000,test=10000,size=32", help="data set")
+    options.add_argument("--model", default="small-cnn")
+    options.add_argument("--n", type=int, default=1000)
+    options.add_argument("--reference", type=int, default=10, help="images the reference is timed on in a round")
+    options.add_argument("--memory", action="store_true", help="measure memory only")
+    options.add_argument("--child", type=int, default=0, help=argparse.SUPPRESS)
+    options.set_defaults(rounds=3)
+    args = options.parse_args()
+    torch.set_num_threads(1)
     if args.child:
         child(args)
         return
-    found = memory(args) if args.memory else speed(args)
-    about = ", ".join(f"{name} {version}" for name, version in versions().items())
-    print(
-        "\n".join(
-            [
-                *found,
-                f"{os.cpu_count()} cores, {torch.get_num_threads()} torch threads, {platform.machine()}; {about}",
-            ]
-        )
-    )
+    record = Record("road_run_memory" if args.memory else "road_run")
+    record.line(environment("roadworthy", "torch", "numba", "numpy", "scipy") + ", 1 torch thread")
+    for line in memory(args) if args.memory else speed(args):
+        record.line(line)
+    if args.save:
+        print(f"written to {record.save().name}")
 
 
 if __name__ == "__main__":
