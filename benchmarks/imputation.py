@@ -83,8 +83,10 @@ def run_case(record: Record, case: tuple, options: object) -> None:
     device = options.device
     count = options.images or {("cpu", False): 8, ("cpu", True): 64}.get((device, small), 2048 if small else 256)
     reference_count = 8 if small else 2
-    images, removed = make_images(count, size, 5), make_masks(count, size, kind, share, 6)
-    tensors = torch.from_numpy(images).to(device), torch.from_numpy(removed).to(device)
+    distinct = min(count, 64)
+    images, removed = make_images(distinct, size, 5), make_masks(distinct, size, kind, share, 6)
+    again = [np.resize(array, (count, *array.shape[1:])) for array in (images, removed)]
+    tensors = torch.from_numpy(again[0]).to(device), torch.from_numpy(again[1]).to(device)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", sparse.SparseEfficiencyWarning)
         medians = alternate(
