@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from pathlib import Path
 
@@ -82,18 +83,10 @@ def test_fashion_mnist_with_a_network_trained_here(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("efficientnet_lite_pytorch") is None, reason="needs the test extra")
 def test_real_imagenet_weights_at_224(monkeypatch: pytest.MonkeyPatch) -> None:
-    from skimage import data as photos
-    from skimage.transform import resize
-
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
-    model = rw.load_model("efficientnet_lite:efficientnet_lite0")
-    pictures = [getattr(photos, name)() for name in ("chelsea", "coffee", "rocket", "astronaut")]
-    images = torch.stack(
-        [
-            torch.from_numpy(resize(p, (224, 224), anti_aliasing=True).astype(np.float32)).movedim(-1, 0)
-            for p in pictures
-        ]
-    )
+    model = rw.load_model("efficientnet_lite:pretrained")
+    photo = importlib.import_module("efficientnet_lite").photo
+    images = torch.cat([photo(name) for name in ("chelsea", "coffee", "rocket", "astronaut")])
     predicted = model(images).argmax(dim=1)
     assert predicted[0] in range(281, 286), "chelsea is a cat"
     methods = ["gradcam", "ig", "random", "inverse:gradcam"]
