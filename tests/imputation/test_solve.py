@@ -260,6 +260,16 @@ def test_properties(data: st.DataObject) -> None:
     assert np.abs(flipped.filled.numpy()[:, :, ::-1] - filled).max() <= 2e-4 * spread
 
 
+@pytest.mark.parametrize("solver", FAST)
+def test_a_rough_answer_is_within_the_kept_values_too(solver: str) -> None:
+    generator = torch.Generator().manual_seed(37)
+    images = (torch.rand(20, 1, 24, 24, generator=generator) < 0.5).float()
+    removed = torch.rand(20, 24, 24, generator=generator) < 0.7
+    filled = solve(images, removed, solver=solver, tolerance=10.0).filled
+    assert filled.min() >= 0
+    assert filled.max() <= 1
+
+
 @pytest.mark.parametrize("solver", ["direct", *FAST])
 def test_everything_removed_is_singular(solver: str) -> None:
     images, removed = torch.rand(3, 2, 4, 4), torch.zeros(3, 4, 4, dtype=torch.bool)
