@@ -70,7 +70,7 @@ class Workspace(NamedTuple):
     tile: np.ndarray
     row: np.ndarray
     down: np.ndarray
-    lanes: np.ndarray  # float64 (3, width)
+    lanes: np.ndarray  # (3, width)
     segments: np.ndarray  # int64 (2, capacity)
     pointer: np.ndarray  # int64 (levels + 1,): where the segments of a level begin
 
@@ -149,42 +149,41 @@ def _descend(goal, max_cycles, refresh, depth, w):
 
 @careful
 def _extremes(image, removed, lanes):
-    """Return the least and greatest kept value, and whether all kept values are finite."""
-    width = uint64(image.shape[1])
+    """Return the least and greatest kept value, and whether all kept values are finite; column by column."""
+    width, infinity = uint64(image.shape[1]), np.float32(np.inf)
     for i in range(width):
-        lanes[0, i], lanes[1, i], lanes[2, i] = np.inf, -np.inf, 0.0
+        lanes[0, i], lanes[1, i], lanes[2, i] = infinity, -infinity, ZERO
     for y in range(image.shape[0]):
         for i in range(width):
-            value = np.float64(image[y, i])
-            gone = removed[y, i]
-            low = np.inf if gone else value
-            high = -np.inf if gone else value
+            value, gone = image[y, i], removed[y, i]
+            low = infinity if gone else value
+            high = -infinity if gone else value
             lanes[0, i] = low if low < lanes[0, i] else lanes[0, i]
             lanes[1, i] = high if high > lanes[1, i] else lanes[1, i]
-            lanes[2, i] += 0.0 if gone else value - value
-    low, high, bad = np.inf, -np.inf, 0.0
-    for i in range(width):
+            lanes[2, i] += ZERO if gone else value - value
+    low, high, bad = np.float64(lanes[0, 0]), np.float64(lanes[1, 0]), lanes[2, 0]
+    for i in range(uint64(1), width):
         low, high, bad = min(low, lanes[0, i]), max(high, lanes[1, i]), bad + lanes[2, i]
-    return low, high, bad == 0.0
+    return low, high, bad == ZERO
 
 
 @kernel
-def _load(value, image, removed, low, inverse_half, level):
-    """Scale kept values to [0, 1]; in halves, since the range of float64 values may overflow."""
+def _load(value, image, removed, low, inverse, level):
+    """Scale kept values to [0, 1]."""
     for y in range(level[HEIGHT]):
         o = uint64(level[OFFSET] + (y + 1) * level[STRIDE])
         for i in range(uint64(level[WIDTH])):
-            scaled = (0.5 * np.float64(image[y, i]) - 0.5 * low) * inverse_half
+            scaled = (np.float64(image[y, i]) - low) * inverse
             value[o + i] = ZERO if removed[y, i] else np.float32(scaled)
 
 
 @kernel
-def _load_previous(value, previous, removed, low, inverse_half, level):
+def _load_previous(value, previous, removed, low, inverse, level):
     """Start from an earlier fill instead of from the coarse levels."""
     for y in range(level[HEIGHT]):
         o = uint64(level[OFFSET] + (y + 1) * level[STRIDE])
         for i in range(uint64(level[WIDTH])):
-            scaled = (0.5 * np.float64(previous[y, i]) - 0.5 * low) * inverse_half
+            scaled = (np.float64(previous[y, i]) - low) * inverse
             value[o + i] = np.float32(min(max(scaled, 0.0), 1.0)) if removed[y, i] else value[o + i]
 
 
@@ -241,11 +240,10 @@ def _entry(stamp: int) -> Any:
                 if gone == units or not finite:
                     report[n, c, 0] = SINGULAR if gone == units else NONFINITE_INPUT
                 elif gone > 0:
-                    half = 0.5 * high - 0.5 * low
-                    inverse_half = 1.0 / half if half > 1e-300 else 0.0
-                    _load(w.value, image, mask, low, inverse_half, w.levels[0])
+                    inverse = 1.0 / (high - low) if high > low else 0.0
+                    _load(w.value, image, mask, low, inverse, w.levels[0])
                     if previous.shape[0] > 0:
-                        _load_previous(w.value, previous[n, c], mask, low, inverse_half, w.levels[0])
+                        _load_previous(w.value, previous[n, c], mask, low, inverse, w.levels[0])
                     else:
                         _start(depth, w)
                     strict = strip or (units - gone) * _FEW_KEPT < units

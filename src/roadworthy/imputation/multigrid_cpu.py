@@ -147,7 +147,7 @@ def _workspace(height: int, width: int) -> Workspace:
         tile=tile,
         row=row,
         down=down,
-        lanes=np.empty((3, width)),
+        lanes=np.empty((3, width), np.float32),
         segments=np.empty((2, capacity), np.int64),
         pointer=np.zeros(len(levels) + 1, np.int64),
     )
