@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import roadworthy as rw
+import roadworthy.evaluation.result as result_module
 from roadworthy.errors import DataError, InputError
 
 
@@ -44,6 +46,57 @@ def test_the_score_is_the_area_between_the_two_curves(result) -> None:
         assert row.score == pytest.approx(areas["lerf"] - areas["morf"], abs=1e-12)
         assert (row.morf_area, row.lerf_area) == pytest.approx((areas["morf"], areas["lerf"]), abs=1e-12)
         assert row.low <= row.score <= row.high
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """Count the calls of what costs seconds on large results."""
+    calls = {}
+    for name in ("rank_methods", "curve_bands"):
+        real = getattr(result_module, name)
+
+        def spy(*args, name=name, real=real, **options):
+            calls[name] = calls.get(name, 0) + 1
+            return real(*args, **options)
+
+        monkeypatch.setattr(result_module, name, spy)
+    return calls
+
+
+def test_rankings_and_curves_are_worked_out_once(result, counted) -> None:
+    first, curves = result.ranking(), result.curves()
+    pd.testing.assert_frame_equal(result.ranking("top1", draws=10_000), first)
+    assert result.ranking().attrs == first.attrs
+    assert len(result.pairwise()) == 3
+    pd.testing.assert_frame_equal(result.curves("top1"), curves)
+    assert counted == {"rank_methods": 1, "curve_bands": 1}
+    assert not result.ranking("logit").equals(first)
+    assert result.ranking(level=0.9).attrs["level"] == 0.9
+    assert result.ranking(draws=12_000).attrs["draws"] == 12_000
+    assert not result.curves(draws=50).equals(curves)
+    assert counted == {"rank_methods": 4, "curve_bands": 2}
+
+
+def test_a_changed_copy_changes_no_other(result) -> None:
+    for ask in (result.ranking, result.curves):
+        kept = ask()
+        harmed = ask()
+        harmed.iloc[:, -1] = harmed.iloc[0, -1]
+        harmed["method"] = "x"
+        for table in harmed.attrs.values():
+            if isinstance(table, list):
+                table[0][1] = "harm"
+        pd.testing.assert_frame_equal(ask(), kept)
+        assert ask().attrs == kept.attrs
+
+
+def test_what_is_remembered_is_no_part_of_the_result(result, tmp_path) -> None:
+    result.ranking()
+    assert "_known" not in repr(result)
+    assert replace(result, repeats=2)._known == {}
+    assert "_known" not in json.loads((result.save(tmp_path) / "result.json").read_text())
+    with pytest.raises(InputError, match="top3"):
+        result.ranking("top3")
 
 
 def test_a_folder_gives_back_what_was_put_in(result, tmp_path) -> None:

@@ -5,6 +5,7 @@ Reads and writes a folder of plain files (Parquet, JSON, NumPy without pickle) a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,7 @@ class Sheet:
 
 @dataclass
 class Result:
-    """The outcome of :func:`roadworthy.evaluate`.
+    """The outcome of :func:`roadworthy.evaluate`; not to be changed: rankings and curves are worked out once.
 
     Attributes:
         methods: names of the methods, in the order given.
@@ -110,6 +111,8 @@ class Result:
     provenance: dict[str, Any] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     sheet: Sheet | None = None
+    # rankings and curves cost seconds on large results, and a report asks for each several times
+    _known: dict[str, pd.DataFrame] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def n(self) -> int:
@@ -157,15 +160,10 @@ class Result:
         Returns:
             Columns method, order, fraction, value, low, high.
         """
-        values = self._mean_over_repeats(readout)
-        shape = values.shape
-        flat = values.reshape(-1, shape[2], shape[3])
-        low, high = curve_bands(flat, level=level, draws=draws, seed=self._seed)
-        axes: list[list[Any]] = [self.methods, self.orders, self.fractions]
-        index = pd.MultiIndex.from_product(axes, names=["method", "order", "fraction"])
-        frame = index.to_frame(index=False)
-        frame["value"], frame["low"], frame["high"] = values.mean(axis=-1).ravel(), low.ravel(), high.ravel()
-        return frame
+        chosen = readout or self.readout
+        return self._once(
+            f"curves {chosen!r} {level!r} {draws!r} {self._seed}", lambda: self._curves(chosen, level, draws)
+        )
 
     def ranking(self, readout: str | None = None, *, level: float = 0.95, draws: int | None = None) -> pd.DataFrame:
         """Rank the methods.
@@ -184,18 +182,12 @@ class Result:
             letter in ``group`` cannot be told apart (pairwise bootstrap, Holm). ``attrs`` states score,
             direction, level, readout and n.
         """
-        scores, name, higher = self.method_scores(readout)
         if draws is None:  # p goes down to 2 / draws, and Holm multiplies it by the number of pairs
             draws = max(10_000, 30 * len(self.methods) * (len(self.methods) - 1))
-        frame = rank_methods(scores, self.methods, higher_is_better=higher, level=level, draws=draws, seed=self._seed)
-        values = self._mean_over_repeats(readout).mean(axis=-1)
-        for o, order in enumerate(self.orders):
-            areas = dict(zip(self.methods, area(self.fractions, values[:, o]), strict=True))
-            frame[f"{order}_area"] = frame["method"].map(areas)
-        if self.repeats > 1:
-            frame["repeat_sd"] = frame["method"].map(self._repeat_sd(readout))
-        frame.attrs |= {"score": name, "readout": readout or self.readout}
-        return frame
+        chosen, most = readout or self.readout, draws
+        return self._once(
+            f"ranking {chosen!r} {level!r} {most!r} {self._seed}", lambda: self._ranking(chosen, level, most)
+        )
 
     def pairwise(self, readout: str | None = None, *, level: float = 0.95, draws: int | None = None) -> pd.DataFrame:
         """Difference of every pair of methods, with interval and Holm-corrected p-value."""
@@ -239,6 +231,34 @@ class Result:
         from roadworthy.evaluation.result_files import write_result
 
         return write_result(self, path)
+
+    def _once(self, key: str, make: Callable[[], pd.DataFrame]) -> pd.DataFrame:
+        if key not in self._known:
+            self._known[key] = make()
+        return self._known[key].copy()  # its attrs are copied deeply too: what a caller changes is the caller's
+
+    def _curves(self, readout: str, level: float, draws: int) -> pd.DataFrame:
+        values = self._mean_over_repeats(readout)
+        shape = values.shape
+        flat = values.reshape(-1, shape[2], shape[3])
+        low, high = curve_bands(flat, level=level, draws=draws, seed=self._seed)
+        axes: list[list[Any]] = [self.methods, self.orders, self.fractions]
+        index = pd.MultiIndex.from_product(axes, names=["method", "order", "fraction"])
+        frame = index.to_frame(index=False)
+        frame["value"], frame["low"], frame["high"] = values.mean(axis=-1).ravel(), low.ravel(), high.ravel()
+        return frame
+
+    def _ranking(self, readout: str, level: float, draws: int) -> pd.DataFrame:
+        scores, name, higher = self.method_scores(readout)
+        frame = rank_methods(scores, self.methods, higher_is_better=higher, level=level, draws=draws, seed=self._seed)
+        values = self._mean_over_repeats(readout).mean(axis=-1)
+        for o, order in enumerate(self.orders):
+            areas = dict(zip(self.methods, area(self.fractions, values[:, o]), strict=True))
+            frame[f"{order}_area"] = frame["method"].map(areas)
+        if self.repeats > 1:
+            frame["repeat_sd"] = frame["method"].map(self._repeat_sd(readout))
+        frame.attrs |= {"score": name, "readout": readout}
+        return frame
 
     def _mean_over_repeats(self, readout: str | None) -> np.ndarray:
         return self.scores[readout or self.readout].mean(axis=3, dtype=np.float64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from roadworthy.errors import InputError
 from roadworthy.evaluation.result import Result
 from roadworthy.report.figures import curves_figure, save_figure, sheet_figure
 from roadworthy.report.page import report
@@ -40,9 +41,19 @@ def write_pictures(result: Result, folder: str | Path) -> dict[str, Path]:
         folder: an existing folder.
 
     Returns:
-        Paths by file name.
+        Paths by file name: ``curves.svg``, ``curves.png``, ``report.html``, and ``sheet.svg`` and ``sheet.png``
+        where samples were kept for pictures.
+
+    Raises:
+        InputError: there is no such folder, or the result is empty.
+
+    Example:
+        >>> write_pictures(load_result("runs/digits"), "runs/digits")["curves.png"]  # doctest: +SKIP
+        PosixPath('runs/digits/curves.png')
     """
-    place = Path(folder)
+    place = Path(folder).expanduser()
+    if not place.is_dir():
+        raise InputError(f"write_pictures: {place} is no folder; give that of a saved result, or use write_all")
     written = dict(save_figure(curves_figure(result), place / "curves"))
     if result.sheet is not None:
         written |= save_figure(sheet_figure(result), place / "sheet")
