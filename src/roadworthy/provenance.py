@@ -1,4 +1,4 @@
-"""Where a result came from: versions, device, seeds, n, and a hash of the sample ids."""
+"""Where a result came from: versions, device, seeds, n, hashes of the sample ids, the model and callables."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ import platform
 import sys
 from collections.abc import Iterable
 from typing import Any
+
+from roadworthy.fingerprints import callable_fingerprint, model_fingerprint
+
+__all__ = ["callable_fingerprint", "ids_hash", "model_fingerprint", "provenance", "versions"]
 
 _PACKAGES = ("roadworthy", "torch", "torchvision", "captum", "numba", "numpy", "scipy", "pandas")
 
@@ -37,35 +41,6 @@ def ids_hash(ids: Iterable[str]) -> str:
         text = str(sample).encode()
         digest.update(len(text).to_bytes(4, "little") + text)
     return digest.hexdigest()
-
-
-def model_fingerprint(model: Any) -> str:
-    """Hash a model's class and state, so that what was made with one model is not taken for another's.
-
-    Args:
-        model: a module (class, and names, types and bytes of its state), or a callable (its qualified name).
-
-    Returns:
-        A short text.
-
-    Example:
-        >>> import torch
-        >>> model_fingerprint(torch.nn.ReLU())
-        'ReLU:e4a6a0577479b2b4'
-    """
-    state = getattr(model, "state_dict", None)
-    if state is None:
-        return f"callable:{getattr(model, '__module__', '')}:{getattr(model, '__qualname__', type(model).__name__)}"
-    import torch
-
-    digest = hashlib.blake2b(digest_size=8)
-    for name, value in state().items():
-        digest.update(name.encode())
-        if isinstance(value, torch.Tensor):
-            plain = value.detach().cpu().contiguous()
-            digest.update(f"{plain.dtype}{tuple(plain.shape)}".encode())
-            digest.update(plain.flatten().view(torch.uint8).numpy().tobytes())
-    return f"{type(model).__name__}:{digest.hexdigest()}"
 
 
 def provenance(*, ids: Iterable[str], seed: int, device: str) -> dict[str, Any]:

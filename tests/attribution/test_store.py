@@ -17,7 +17,6 @@ from attribution_networks import forms, some_images
 
 from roadworthy.attribution import Settings, attribute, attribute_to_store, open_maps
 from roadworthy.errors import DataError, InputError, RoadworthyWarning
-from roadworthy.provenance import model_fingerprint
 from roadworthy.records import Batch
 
 FAST = Settings(ig_steps=3, samples=2)
@@ -198,16 +197,6 @@ def test_names_cannot_leave_the_store(tmp_path: Path) -> None:
     assert sorted(maps) == ["../../evil", "a/b"]
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["deep"]
     assert sorted(entry.name for entry in (tmp_path / "deep").iterdir()) == ["m.zarr"]
-
-
-def test_the_fingerprint_tells_models_apart() -> None:
-    first, second = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
-    assert model_fingerprint(first) == model_fingerprint(first)
-    assert model_fingerprint(first) != model_fingerprint(second)
-    second.load_state_dict(first.state_dict())
-    assert model_fingerprint(first) == model_fingerprint(second)
-    assert model_fingerprint(first.bfloat16()) != model_fingerprint(second)
-    assert model_fingerprint(len) == "callable:builtins:len"
 
 
 # files of others
