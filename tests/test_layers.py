@@ -15,7 +15,10 @@ import roadworthy
 ROOT = Path(roadworthy.__file__).parent
 STAGES = {"data", "model", "attribution", "removal", "imputation", "labelfree", "statistics"}
 LEVELS = {
-    **dict.fromkeys(("records", "types", "errors", "rng", "provenance", "fingerprints", "registry", "forward"), 0),
+    **dict.fromkeys(
+        ("records", "types", "errors", "rng", "provenance", "fingerprints", "files", "labels", "registry", "forward"),
+        0,
+    ),
     **dict.fromkeys(STAGES, 1),
     "evaluation": 2,
     "sweep": 3,

@@ -38,6 +38,18 @@ class RoadworthyWarning(UserWarning):
     """Something the user should know although the work goes on."""
 
 
+def listed(names: Iterable[object], limit: int = 10) -> str:
+    """Write names for a message, the first ``limit`` of them and how many there are.
+
+    Example:
+        >>> listed(["a", "b"]), listed(["a", "b", "c"], limit=2)
+        ("'a', 'b'", "'a', 'b', ... (3 in all)")
+    """
+    shown = [repr(name) for name in names]
+    more = f", ... ({len(shown)} in all)" if len(shown) > limit else ""
+    return ", ".join(shown[:limit]) + more
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ``" Did you mean 'x'?"`` for the closest of the known names, or an empty string.
 

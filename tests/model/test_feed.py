@@ -128,6 +128,9 @@ def test_identity_tells_samples_apart() -> None:
         (torch.zeros(4, 1, 2, 2), "got Tensor, expected a Split such as data.train"),
         ((torch.zeros(4, 1), torch.zeros(3)), "4 images but 3 labels"),
         ((torch.zeros(0, 1), torch.zeros(0)), "no training samples"),
+        ((torch.zeros(3, 1), torch.tensor([0, 1.5, 2])), r"labels: got 1\.5, expected whole numbers"),
+        ((torch.zeros(3, 1), torch.eye(3)), r"labels: got shape \(3, 3\).*argmax"),
+        ((torch.zeros(2, 1), [True, False]), "labels: got booleans"),
     ],
 )
 def test_unusable_data(train: Any, message: str) -> None:

@@ -83,6 +83,7 @@ def test_k_above_the_classes_counts_as_all() -> None:
         np.array([1, 0, 0], np.uint8),
         np.array([1, 0, 0], np.int32),
         np.array([1, 0, 0], np.uint64),
+        np.array([1, 0, 0], np.float32),
         np.array([[1], [0], [0]]),
         torch.tensor([1, 0, 0], dtype=torch.int16),
         torch.tensor([[1], [0], [0]]),
@@ -113,10 +114,10 @@ def test_nan_rows_are_named() -> None:
         ([1, 2, 3], r"labels: 3 came, expected 0 to 2.*count from 1: subtract 1"),
         ([0, -1, -1], r"labels: -1 came.*without a label"),
         ([0, 7, 9], r"labels: 7, 9 came, expected 0 to 2 for scores of 3 classes\.$"),
-        ([0.0, 1.0, 2.0], r"type float64 came, expected integer"),
-        ([True, False, True], r"type bool came"),
-        ([0, 1], r"shape \(2,\) came for scores of shape \(3, 3\)"),
-        ([[0, 1, 2]], r"shape \(1, 3\) came"),
+        ([0.5, 1.0, 2.0], r"labels: got 0\.5, expected whole numbers"),
+        ([True, False, True], r"labels: got booleans \(True, False, True\)"),
+        ([0, 1], r"labels: got shape \(2,\), expected one class per sample, \(3,\)"),
+        ([[0, 1, 2]], r"got shape \(1, 3\), .*of one-hot labels take their argmax"),
     ],
 )
 def test_wrong_labels_are_refused_with_values_and_cause(labels: object, message: str) -> None:

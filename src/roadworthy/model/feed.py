@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import torch
 
 from roadworthy.errors import DataError, InputError
+from roadworthy.labels import as_labels
 from roadworthy.model.recipe import Recipe
 from roadworthy.provenance import ids_hash
 from roadworthy.records import Split
@@ -34,8 +35,7 @@ class Feed:
     def __init__(self, train: Any, memory: int) -> None:
         self._train = train
         if isinstance(train, (tuple, list)) and len(train) == 2:
-            images, labels = (torch.as_tensor(part) for part in train)
-            self.held: Pair | None = (images, labels.to(torch.int64).flatten())
+            self.held: Pair | None = (torch.as_tensor(train[0]), as_labels(train[1]))
         elif not all(hasattr(train, name) for name in ("batches", "labels", "__len__")):
             raise InputError(
                 f"fit: got {type(train).__name__}, expected a Split such as data.train, a pair (images, labels), or "
@@ -45,7 +45,7 @@ class Feed:
             self.held = (train.images, train.labels)
         else:
             self.held = None
-        self.labels = torch.as_tensor(train.labels) if self.held is None else self.held[1]
+        self.labels = as_labels(train.labels) if self.held is None else self.held[1]
         self.memory = memory
         self._check()
 
@@ -96,7 +96,7 @@ class Feed:
         source = _in_runs(self._train, generator) if isinstance(self._train, Split) else self._train
         pool: list[Pair] = []
         for images, labels, *_ in source.batches(size):
-            pool.append((images, torch.as_tensor(labels)))
+            pool.append((images, as_labels(labels)))
             held = sum(part.numel() * part.element_size() for part, _ in pool)
             if held >= self.memory // 4:
                 *whole, rest = _shuffled(pool, size, generator)

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 
 from roadworthy.errors import InputError, ModelError, SolverError
+from roadworthy.files import replacing
 from roadworthy.forward import Classifier, device_of
 from roadworthy.model.feed import Feed, augment
 from roadworthy.model.recipe import Recipe
-from roadworthy.model.weights import replacing
 from roadworthy.rng import resolve_seed, seeded_globals, torch_generator
 from roadworthy.types import Normalize, Output, Progress, Seed
 

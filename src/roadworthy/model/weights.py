@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from roadworthy.errors import InputError, ModelError
+from roadworthy.files import replacing
 
 _PREFIXES = ("module.", "_orig_mod.", "body.")
 _SHOWN = 3
@@ -59,19 +58,6 @@ def write_weights(model: torch.nn.Module, path: Path, about: Mapping[str, Any]) 
     state = {name: value.detach().cpu().contiguous().clone() for name, value in model.state_dict().items()}
     with replacing(path) as temporary:
         temporary.write_bytes(save(state, metadata={"roadworthy": json.dumps(about)}))
-
-
-@contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Give a temporary file to write; it takes the place of ``path`` if no error came."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # not tempfile: its files stay closed to other users, and a cache may be shared
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}")
-    try:
-        yield temporary
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def read_weights(path: str | Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:

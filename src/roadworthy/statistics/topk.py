@@ -11,8 +11,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from roadworthy.errors import InputError
-from roadworthy.statistics._checks import listed, to_array
+from roadworthy.errors import InputError, listed
+from roadworthy.labels import label_array
+from roadworthy.statistics._checks import to_array
 
 _CELLS = 1 << 24  # scores compared at a time, so that memory does not grow with the number of samples
 
@@ -42,14 +43,14 @@ def target_ranks(scores: Any, labels: Any) -> np.ndarray:
 
     Args:
         scores: (N, K) array, sequence or tensor of any scale, higher is more likely; infinities are ordered.
-        labels: (N,) or (N, 1) integers in 0 .. K-1, of any integer type.
+        labels: (N,) or (N, 1) whole numbers in 0 .. K-1, see :func:`roadworthy.labels.label_array`.
 
     Returns:
         int64 (N,). Among equal scores the lower class index comes first, as argmax has it.
 
     Raises:
         InputError: NaN scores (naming the rows), labels out of range (naming values and the likely cause), labels
-            that are not integers, or shapes that do not fit.
+            that are not whole numbers, or shapes that do not fit.
 
     Example:
         >>> target_ranks([[0.1, 0.7, 0.2], [0.5, 0.5, 0.0]], [2, 1]).tolist()
@@ -75,7 +76,7 @@ def topk_accuracy(
 
     Args:
         scores: (N, K) array, sequence or tensor; higher is more likely.
-        labels: (N,) or (N, 1) integers in 0 .. K-1.
+        labels: (N,) or (N, 1) whole numbers in 0 .. K-1.
         k: one or several k, at least 1; above the number of classes counts as all classes, which gives 1.
         average: ``"micro"`` over samples, or ``"macro"`` over the classes that occur in ``labels``.
 
@@ -125,17 +126,14 @@ def _scores(scores: Any) -> np.ndarray:
         raise InputError(f"scores: values of type {values.dtype} came, expected real numbers")
     rows = np.flatnonzero(np.isnan(values).any(axis=1))
     if len(rows):
-        raise InputError(f"scores: {len(rows)} of {len(values)} rows hold NaN, so they have no order: {listed(rows)}")
+        raise InputError(
+            f"scores: {len(rows)} of {len(values)} rows hold NaN, so they have no order: {listed(rows.tolist())}"
+        )
     return values
 
 
 def _labels(labels: Any, n: int, classes: int) -> np.ndarray:
-    values = to_array(labels)
-    if values.shape not in ((n,), (n, 1)):
-        raise InputError(f"labels: shape {values.shape} came for scores of shape ({n}, {classes}), expected ({n},)")
-    if values.size and values.dtype.kind not in "iu":
-        raise InputError(f"labels: values of type {values.dtype} came, expected integer class indices")
-    values = values.reshape(n)
+    values = label_array(labels, n)
     bad = np.unique(values[(values < 0) | (values >= classes)])
     if len(bad):
         cause = ""
@@ -144,9 +142,10 @@ def _labels(labels: Any, n: int, classes: int) -> np.ndarray:
         elif (bad < 0).any():
             cause = " Negative labels often mark samples without a label: leave these out."
         raise InputError(
-            f"labels: {listed(bad)} came, expected 0 to {classes - 1} for scores of {classes} classes.{cause}"
+            f"labels: {listed(bad.tolist())} came, expected 0 to {classes - 1} for scores of {classes} "
+            f"classes.{cause}"
         )
-    return values.astype(np.int64)
+    return values
 
 
 def _ks(k: int | Sequence[int]) -> list[int]:

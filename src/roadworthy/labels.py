@@ -1,0 +1,78 @@
+"""Class labels in whatever form a user has them, brought to one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roadworthy.errors import InputError, listed
+
+if TYPE_CHECKING:
+    import torch
+
+_LARGEST = 2**53  # beyond it floats hold only some whole numbers
+
+
+def as_labels(labels: Any, n: int | None = None, what: str = "labels") -> torch.Tensor:
+    """Bring labels to an int64 tensor (N,) on the CPU; see :func:`label_array`, which it wraps.
+
+    Example:
+        >>> as_labels([[1], [2]], 2)
+        tensor([1, 2])
+    """
+    import torch
+
+    return torch.from_numpy(label_array(labels, n, what))
+
+
+def label_array(labels: Any, n: int | None = None, what: str = "labels") -> np.ndarray:
+    """Bring labels to an int64 array (N,), without torch where none is involved.
+
+    Args:
+        labels: list, array or tensor (N,) or (N, 1) of any integer type, or of floats that are whole numbers.
+        n: how many there must be; None takes any number.
+        what: the argument's name, for messages.
+
+    Returns:
+        A new array.
+
+    Raises:
+        InputError: booleans, text or other objects, values that are not whole numbers, another shape or length.
+
+    Example:
+        >>> label_array(np.array([3.0, 0.0], np.float32)).tolist()
+        [3, 0]
+    """
+    values = _plain(labels, what)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1 or (n is not None and len(values) != n):
+        expected = "(N,)" if n is None else f"({n},)"
+        hint = "; of one-hot labels take their argmax(1)" if values.ndim == 2 else ""
+        raise InputError(f"{what}: got shape {values.shape}, expected one class per sample, {expected}{hint}")
+    if values.size and values.dtype.kind not in "iuf":
+        kind = {"b": "booleans", "U": "text", "S": "text"}.get(values.dtype.kind, f"values of type {values.dtype}")
+        raise InputError(
+            f"{what}: got {kind} ({listed(values.tolist(), 3)}), expected whole numbers that count the classes from 0"
+        )
+    whole = np.ones(len(values), bool)
+    if values.dtype.kind == "f":
+        values = values.astype(np.float64)  # float16 cannot be compared with the bound
+        whole = np.isfinite(values) & (values == np.round(values)) & (np.abs(values) <= _LARGEST)
+    elif values.dtype.kind == "u":
+        whole = values <= np.iinfo(np.int64).max
+    if not whole.all():
+        raise InputError(f"{what}: got {listed(values[~whole].tolist(), 3)}, expected whole numbers")
+    return values.astype(np.int64)
+
+
+def _plain(labels: Any, what: str) -> np.ndarray:
+    if hasattr(labels, "detach"):
+        labels = labels.detach().cpu()
+        if labels.is_floating_point():  # NumPy has no bfloat16
+            labels = labels.double()
+    try:
+        return np.asarray(labels)
+    except (ValueError, TypeError) as error:  # rows of different lengths
+        raise InputError(f"{what}: got a {type(labels).__name__} that is no array of classes: {error}") from error
