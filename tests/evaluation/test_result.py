@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -115,14 +116,48 @@ def test_a_folder_gives_back_what_was_put_in(result, tmp_path) -> None:
     assert pd.read_csv(tmp_path / "run" / "ranking.csv").method.tolist() == result.ranking().method.tolist()
 
 
-def test_nothing_half_written_is_read(result, tmp_path, monkeypatch) -> None:
+def test_the_ranking_file_says_what_its_numbers_are(result, tmp_path) -> None:
+    ranking = result.ranking()
+    written = pd.read_csv(result.save(tmp_path) / "ranking.csv")
+    assert written.columns.tolist() == [*ranking.columns, "score_name", "direction", "readout", "level", "n"]
+    said = [("symmetric gain", "higher is better", "top1", 0.95, 24)]
+    assert list(dict.fromkeys(written.iloc[:, -5:].itertuples(index=False, name=None))) == said
+
+
+@pytest.mark.parametrize("writer", ["_write_per_sample", "_head", "with_meaning"])
+def test_a_save_that_fails_leaves_the_older_result(result, tmp_path, monkeypatch, writer) -> None:
     result.save(tmp_path)
-    monkeypatch.setattr("roadworthy.evaluation.result_files._write_per_sample", lambda *_: 1 / 0)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    monkeypatch.setattr(f"roadworthy.evaluation.result_files.{writer}", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
+        replace(result, methods=["a", "b", "c"], sheet=None).save(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert rw.load_result(tmp_path).methods == result.methods
+
+
+def test_old_and_new_files_are_never_read_together(result, tmp_path, monkeypatch) -> None:
+    result.save(tmp_path)
+    real, moved = os.replace, []
+
+    def stopped(source, target) -> None:
+        if len(moved) == 2:
+            raise KeyboardInterrupt
+        moved.append(target)
+        real(source, target)
+
+    monkeypatch.setattr("roadworthy.evaluation.result_files.os.replace", stopped)
+    with pytest.raises(KeyboardInterrupt):
         result.save(tmp_path)
     with pytest.raises(DataError, match=r"result\.json is missing"):
         rw.load_result(tmp_path)
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_a_result_without_pictures_replaces_one_with_them(result, tmp_path) -> None:
+    result.save(tmp_path)
+    replace(result, sheet=None).save(tmp_path)
+    assert rw.load_result(tmp_path).sheet is None
+    assert not (tmp_path / "sheet.npz").exists()
 
 
 def test_broken_and_missing_files_are_named(result, tmp_path) -> None:

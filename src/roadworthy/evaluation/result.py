@@ -219,8 +219,7 @@ class Result:
         """Write the result to a folder: results.parquet, per_sample.parquet, ranking.csv, result.json, sheet.npz.
 
         Args:
-            path: the folder; made when missing. Files of an earlier result there are replaced one by one, each
-                in a single step.
+            path: the folder; made when missing. An earlier result there is replaced once all files are written.
 
         Returns:
             The folder.
@@ -300,7 +299,7 @@ def _categories(codes: np.ndarray, names: list[str]) -> pd.Categorical:
 
 
 def load_result(path: str | Path) -> Result:
-    """Read a result that :meth:`Result.save` wrote.
+    """Read a result that :meth:`Result.save` wrote; nothing in the files is executed.
 
     Args:
         path: the folder.
@@ -309,7 +308,8 @@ def load_result(path: str | Path) -> Result:
         The result, equal to the one that was saved.
 
     Raises:
-        DataError: no result lies there, or one of its files cannot be read; the message names the file.
+        DataError: no result lies there, or one of its files is damaged or does not fit the others; the message names
+            the file and what is wrong.
     """
     from roadworthy.evaluation.result_files import read_result
 

@@ -1,9 +1,11 @@
-"""The folder a result is kept in; plain files, each written in one step."""
+"""The folder a result is kept in: plain files, moved into place when all are written, and checked when read."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,11 @@ import pandas as pd
 
 from roadworthy.errors import DataError, InputError
 from roadworthy.evaluation.result import FORMAT, READOUTS, Result, Scores, Sheet
+from roadworthy.evaluation.result_checks import checked_head, checked_scores, checked_sheet
 
 _SHEET_ARRAYS = ("labels", "images", "maps", "copies", "answers")
+_SHEET_BYTES = 2**30  # many times what an evaluation keeps; a file that claims more is not one
+_MEANING = ("direction", "readout", "level", "n")
 
 
 def write_result(result: Result, path: str | Path) -> Path:
@@ -23,19 +28,42 @@ def write_result(result: Result, path: str | Path) -> Path:
     if folder.exists() and not folder.is_dir():
         raise InputError(f"save: {folder} is a file, expected a folder")
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "result.json").unlink(missing_ok=True)  # written last: without it a half-written folder is not read
-    in_one_step(folder / "results.parquet", lambda file: result.table.to_parquet(file, index=False))
-    in_one_step(folder / "per_sample.parquet", lambda file: _write_per_sample(result, file))
-    in_one_step(folder / "ranking.csv", lambda file: result.ranking().to_csv(file, index=False))
+    files: dict[str, Callable[[Path], Any]] = {
+        "results.parquet": lambda file: result.table.to_parquet(file, index=False),
+        "per_sample.parquet": lambda file: _write_per_sample(result, file),
+        "ranking.csv": lambda file: with_meaning(result.ranking()).to_csv(file, index=False),
+    }
     sheet = result.sheet
     if sheet is not None:
         arrays = {"ids": np.array(sheet.ids), **{name: getattr(sheet, name) for name in _SHEET_ARRAYS}}
-        in_one_step(folder / "sheet.npz", lambda file: np.savez_compressed(file, **arrays))
-    else:
-        (folder / "sheet.npz").unlink(missing_ok=True)
+        files["sheet.npz"] = lambda file: np.savez_compressed(file, **arrays)
     text = json.dumps(_head(result), indent=1)
-    in_one_step(folder / "result.json", lambda file: file.write_text(text, encoding="utf8"))
+    files["result.json"] = lambda file: file.write_text(text, encoding="utf8")
+    _all_at_once(folder, files)
     return folder
+
+
+def _all_at_once(folder: Path, files: dict[str, Callable[[Path], Any]]) -> None:
+    """Write every file beside its place, then move all: an older result there lasts until all of this is written."""
+    beside = {name: _beside(folder / name) for name in files}
+    try:
+        for name, write in files.items():
+            write(beside[name])
+        # gone first and back last: without it the folder is not read, so old and new files are never taken together
+        (folder / "result.json").unlink(missing_ok=True)
+        if "sheet.npz" not in files:
+            (folder / "sheet.npz").unlink(missing_ok=True)
+        for name, written in beside.items():
+            os.replace(written, folder / name)
+    finally:
+        for written in beside.values():
+            written.unlink(missing_ok=True)
+
+
+def with_meaning(ranking: pd.DataFrame) -> pd.DataFrame:
+    """Return a ranking with what its attrs say as columns, as a CSV file must: score_name, direction, readout, ..."""
+    attrs = ranking.attrs
+    return ranking.assign(score_name=attrs["score"], **{name: attrs[name] for name in _MEANING})
 
 
 def read_result(path: str | Path) -> Result:
@@ -44,12 +72,10 @@ def read_result(path: str | Path) -> Result:
     head_file = folder / "result.json"
     if not head_file.is_file():
         raise DataError(f"{folder}: no result lies here (result.json is missing); give the folder a run wrote")
-    head = _guarded(head_file, lambda file: json.loads(file.read_text(encoding="utf8")))
-    if head.get("format") != FORMAT:
-        raise DataError(f"{head_file}: format {head.get('format')!r}, expected {FORMAT}; run the evaluation again")
+    head = _guarded(head_file, lambda file: checked_head(json.loads(file.read_text(encoding="utf8"))))
     scores = _guarded(folder / "per_sample.parquet", lambda file: _read_scores(file, head))
     sheet_file = folder / "sheet.npz"
-    sheet = _guarded(sheet_file, _read_sheet) if sheet_file.exists() else None
+    sheet = _guarded(sheet_file, lambda file: _read_sheet(file, head)) if sheet_file.exists() else None
     return Result(
         **{key: head[key] for key in ("methods", "orders", "fractions", "removed", "repeats", "ids", "classes")},
         scores=scores,
@@ -63,12 +89,16 @@ def read_result(path: str | Path) -> Result:
 
 def in_one_step(path: Path, write: Callable[[Path], Any]) -> None:
     """Let ``write`` fill a file beside ``path`` and move it into place, so that a half-written one is never read."""
-    beside = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    beside = _beside(path)
     try:
         write(beside)
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
 
 
 def _head(result: Result) -> dict[str, Any]:
@@ -105,26 +135,73 @@ def _write_per_sample(result: Result, file: Path) -> None:
 
 
 def _read_scores(file: Path, head: dict[str, Any]) -> Scores:
-    frame = pd.read_parquet(file, columns=[*READOUTS, "label", "target"])
-    n = len(head["ids"])
-    shape = (len(head["methods"]), len(head["orders"]), len(head["fractions"]), head["repeats"], n)
-    if len(frame) != int(np.prod(shape)):
-        raise DataError(f"{len(frame)} rows, expected {int(np.prod(shape))}")
-    return Scores(
-        **{readout: frame[readout].to_numpy().reshape(shape) for readout in READOUTS},
-        labels=frame["label"].to_numpy()[:n].copy(),
-        targets=frame["target"].to_numpy()[:n].copy(),
-        predicted=np.asarray(head["predicted"], dtype=np.int64),
-    )
+    import pyarrow.parquet as pq
+
+    axes = {
+        "method": head["methods"],
+        "order": head["orders"],
+        "fraction": head["fractions"],
+        "repeat": list(range(head["repeats"])),
+        "id": head["ids"],
+    }
+    shape = tuple(len(names) for names in axes.values())
+    with pq.ParquetFile(file) as stored:
+        missing = {*axes, *READOUTS, "label", "target"} - set(stored.schema_arrow.names)
+        if missing:
+            raise DataError(f"columns {', '.join(sorted(missing))} missing")
+        if stored.metadata.num_rows != math.prod(shape):
+            raise DataError(
+                f"{stored.metadata.num_rows} rows, expected {math.prod(shape)} ({' x '.join(axes)}: {shape})"
+            )
+
+        def column(name: str) -> pd.Series:
+            return stored.read(columns=[name]).to_pandas()[name]
+
+        for axis, (name, names) in enumerate(axes.items()):
+            _check_axis(column(name), name, names, shape, axis)
+        readouts = {readout: column(readout).to_numpy().reshape(shape) for readout in READOUTS}
+        classes = {f"{name}s": _per_sample(column(name), name, shape[-1]) for name in ("label", "target")}
+    predicted = np.asarray(head["predicted"], dtype=np.int64)
+    return checked_scores(Scores(**readouts, **classes, predicted=predicted))
 
 
-def _read_sheet(file: Path) -> Sheet:
+def _check_axis(found: pd.Series, name: str, names: list[Any], shape: tuple[int, ...], axis: int) -> None:
+    """Refuse rows in another order than saved: they would be taken for those of other samples or methods."""
+    known = pd.Index(names)
+    if isinstance(found.dtype, pd.CategoricalDtype):  # -1 stands for a missing value, here and in the codes
+        codes = np.append(known.get_indexer(found.cat.categories), -1)[found.cat.codes]
+    else:
+        codes = known.get_indexer(pd.Index(found))
+    expected = np.arange(len(names)).reshape([-1 if i == axis else 1 for i in range(len(shape))])
+    if (codes.reshape(shape) != expected).any():
+        raise DataError(f"column {name!r} does not run through the {name}s of result.json in their order")
+
+
+def _per_sample(found: pd.Series, name: str, n: int) -> np.ndarray:
+    rows = found.to_numpy().reshape(-1, n)
+    if (rows != rows[0]).any():
+        raise DataError(f"column {name!r} differs between rows of the same sample")
+    return rows[0].copy()
+
+
+def _read_sheet(file: Path, head: dict[str, Any]) -> Sheet:
+    with zipfile.ZipFile(file) as packed:
+        size = sum(entry.file_size for entry in packed.infolist())
+    if size > _SHEET_BYTES:
+        raise DataError(f"unpacks to {size / 1e9:.1f} GB, expected at most {_SHEET_BYTES / 1e9:.1f} GB of pictures")
     with np.load(file, allow_pickle=False) as arrays:
-        return Sheet(ids=arrays["ids"].tolist(), **{name: arrays[name] for name in _SHEET_ARRAYS})
+        missing = {"ids", *_SHEET_ARRAYS} - set(arrays.files)
+        if missing:
+            raise DataError(f"arrays {', '.join(sorted(missing))} missing")
+        sheet = Sheet(ids=arrays["ids"].tolist(), **{name: arrays[name] for name in _SHEET_ARRAYS})
+    return checked_sheet(sheet, head)
 
 
 def _guarded(file: Path, read: Callable[[Path], Any]) -> Any:
+    way_out = "run the evaluation again or restore the file"
     try:
         return read(file)
+    except DataError as error:
+        raise DataError(f"{file}: {error}; {way_out}") from error
     except Exception as error:
-        raise DataError(f"{file}: cannot be read ({error}); run the evaluation again or restore the file") from error
+        raise DataError(f"{file}: cannot be read ({error}); {way_out}") from error

@@ -15,7 +15,7 @@ def write_all(result: Result, folder: str | Path) -> dict[str, Path]:
 
     Args:
         result: what an evaluation found.
-        folder: made when missing; files of an earlier run there are replaced one by one, each in one step.
+        folder: made when missing; an earlier result there is replaced once the new one is written, then each picture.
 
     Returns:
         Paths by file name: those of :meth:`Result.save`, ``curves.svg``, ``curves.png``, ``report.html``, and

@@ -8,6 +8,7 @@ import io
 import pandas as pd
 
 from roadworthy.evaluation.result import Result
+from roadworthy.evaluation.result_files import with_meaning
 from roadworthy.report import tables
 from roadworthy.report.chart import switches
 from roadworthy.report.figures import curves_figure, write_figure
@@ -129,7 +130,7 @@ def _settings(result: Result) -> str:
 def _downloads(material: Material) -> str:
     main = material.main.ranking
     curves = [frame.assign(readout=key) for key, frame in material.curves.items()]
-    frames = {"ranking.csv": main, "curves.csv": pd.concat(curves, ignore_index=True)}
+    frames = {"ranking.csv": with_meaning(main), "curves.csv": pd.concat(curves, ignore_index=True)}
     if len(main) > 1:
         frames["pairwise.csv"] = pairwise_table(main)
     links = "".join(
