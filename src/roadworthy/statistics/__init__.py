@@ -3,6 +3,7 @@
 from roadworthy.statistics.agreement import RankAgreement, rank_agreement
 from roadworthy.statistics.areas import area, symmetric_gain
 from roadworthy.statistics.bootstrap import PairedBootstrap, curve_bands, paired_bootstrap
+from roadworthy.statistics.chance import above_chance
 from roadworthy.statistics.groups import groups
 from roadworthy.statistics.multiple import holm
 from roadworthy.statistics.ranking import pairwise_table, rank_methods
@@ -13,6 +14,7 @@ __all__ = [
     "PairedBootstrap",
     "RankAgreement",
     "TopKAccuracy",
+    "above_chance",
     "area",
     "curve_bands",
     "groups",
