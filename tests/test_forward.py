@@ -421,3 +421,50 @@ class TestTargets:
     def test_wrong_targets(self, target: Any, labels: Any, message: str) -> None:
         with pytest.raises(InputError, match=message):
             target_classes(target, predicted=self.predicted, labels=labels)
+
+
+def test_a_model_that_works_in_place_changes_nothing_of_the_callers() -> None:
+    class InPlace(torch.nn.Module):
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            return images.sub_(0.5).div_(0.5).flatten(1)
+
+    images = torch.rand(3, 1, 2, 2)
+    kept = images.clone()
+    classifier = Classifier(InPlace())
+    torch.testing.assert_close(classifier.logits(images), ((kept - 0.5) / 0.5).flatten(1))
+    assert torch.equal(images, kept)
+    leaf = images.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(classifier.forward(leaf).sum(), leaf)
+    assert torch.equal(gradient, torch.full_like(images, 2.0))
+
+
+def test_an_own_method_gets_a_model_that_takes_pixel_units() -> None:
+    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3, 2))
+    images = torch.rand(4, 3, 1, 1)
+    assert Classifier(net).as_model() is net
+    classifier = Classifier(lambda x: {"scores": net(x)}, normalize=((0.5,), (0.25,)), output="scores")
+    wrapped = classifier.as_model()
+    assert isinstance(wrapped, torch.nn.Module)
+    torch.testing.assert_close(wrapped(images), net((images - 0.5) / 0.25))
+
+
+def test_two_threads_take_turns_with_one_model() -> None:
+    import threading
+    import time
+
+    model = torch.nn.Dropout(0.5).train()
+    seen: list[bool] = []
+
+    def work(seconds: float) -> None:
+        with untouched(model):
+            for _ in range(5):
+                time.sleep(seconds)
+                seen.append(model.training)
+
+    threads = [threading.Thread(target=work, args=(seconds,)) for seconds in (0.001, 0.01)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [False] * 10
+    assert model.training

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -72,6 +74,10 @@ def extract_logits(returned: Any, output: Output = None) -> torch.Tensor:
             f"The model returned {_describe(returned)}{which}; expected a tensor (N, classes), or a mapping or "
             "object with 'logits'. Pass output= a position, a key or a callable that picks the class scores."
         )
+    if picked.is_complex() or picked.is_sparse:
+        raise ModelError(
+            f"The model's class scores are {picked.dtype}, {picked.layout}; expected real numbers, dense"
+        )
     if picked.ndim != 2 or picked.shape[1] < 2:
         raise ModelError(
             f"The model's class scores have shape {tuple(picked.shape)}; expected (N, classes) with at least two "
@@ -107,7 +113,8 @@ def _describe(returned: Any) -> str:
     if isinstance(returned, Mapping):
         return f"a {type(returned).__name__} with keys {sorted(map(str, returned))}"
     if isinstance(returned, (tuple, list)):
-        return f"a {type(returned).__name__} of {len(returned)}: " + ", ".join(_describe(part) for part in returned)
+        more = ", ..." if len(returned) > 4 else ""
+        return f"a {type(returned).__name__} of {len(returned)}: {', '.join(map(_describe, returned[:4]))}{more}"
     return f"an object of type {type(returned).__name__}"
 
 
@@ -125,16 +132,29 @@ def module_of(model: Callable[..., Any]) -> torch.nn.Module | None:
     return owner if isinstance(owner, torch.nn.Module) else None
 
 
+_GUARD = threading.Lock()
+_LOCKS: weakref.WeakKeyDictionary[torch.nn.Module, threading.RLock] = weakref.WeakKeyDictionary()
+
+
 @contextlib.contextmanager
 def untouched(model: Callable[..., Any]) -> Iterator[None]:
     """Put a module in evaluation mode and leave it exactly as it was, also after an error.
 
-    Restores the train flag of every submodule, buffers, and ``.grad`` and ``requires_grad`` of every parameter.
+    Restores the train flag of every submodule, buffers, and ``.grad`` and ``requires_grad`` of every parameter. A
+    module serves one such block at a time: another thread waits, so that neither sees the other's flags.
     """
     module = module_of(model)
     if module is None:
         yield
         return
+    with _GUARD:
+        lock = _LOCKS.setdefault(module, threading.RLock())
+    with lock, _restored(module):
+        yield
+
+
+@contextlib.contextmanager
+def _restored(module: torch.nn.Module) -> Iterator[None]:
     flags = [(part, part.training) for part in module.modules()]
     parameters = [
         (p, p.requires_grad, p.grad, None if p.grad is None else p.grad.clone()) for p in module.parameters()
@@ -231,13 +251,13 @@ class Classifier:
             raise ModelError(f"model: got {type(model).__name__}, expected a torch.nn.Module or a callable")
         if layout not in ("NCHW", "NHWC"):
             raise InputError(f"layout: got {layout!r}, expected 'NCHW' or 'NHWC'")
-        if not isinstance(max_batch, int) or max_batch < 1:
+        if isinstance(max_batch, bool) or not hasattr(max_batch, "__index__") or max_batch < 1:
             raise InputError(f"max_batch: got {max_batch!r}, expected an integer of at least 1")
         self.model = model
         self.normalize = normalize
         self.output = output
         self.layout = layout
-        self.max_batch = max_batch
+        self.max_batch = int(max_batch)
         self._asked = device
         device_of(model, device)  # a device that does not fit is refused here, not at the first batch
 
@@ -256,7 +276,7 @@ class Classifier:
     def prepare(self, images: torch.Tensor) -> torch.Tensor:
         """Normalise a batch and bring it to the model's device, dtype and layout; differentiable."""
         device = self.device
-        images = images.to(device)
+        given, images = images, images.to(device)
         if images.is_floating_point():
             if self.normalize is not None:
                 mean, std = as_stats(self.normalize, images.shape[1], device)
@@ -264,7 +284,8 @@ class Classifier:
             images = images.to(self.dtype)
         if self.layout == "NHWC" and images.ndim > 2:
             images = images.movedim(1, -1).contiguous()
-        return images
+        # a model that works in place must write neither into the caller's images nor into a leaf
+        return images.clone() if images.data_ptr() == given.data_ptr() else images
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Return logits (N, K) of one batch, on the model's device; differentiable."""
@@ -288,6 +309,16 @@ class Classifier:
                 f"{prepared.device}): {error}"
             ) from error
 
+    def as_model(self) -> Callable[[torch.Tensor], torch.Tensor]:
+        """Return what a user's own attribution method is given: it takes pixel units and returns logits (N, K).
+
+        That is the model itself where nothing stands between; otherwise a module around it that normalises,
+        arranges and picks the scores as here.
+        """
+        if self.normalize is None and self.output is None and self.layout == "NCHW":
+            return self.model
+        return PixelModel(self)
+
     def logits(self, images: torch.Tensor) -> torch.Tensor:
         """Return logits float32 (N, K) on the CPU, without gradients, at most ``max_batch`` images at a time."""
         parts = []
@@ -297,6 +328,26 @@ class Classifier:
         if not parts:
             raise InputError("logits: no images were given")
         return torch.cat(parts)
+
+
+class PixelModel(torch.nn.Module):
+    """A user's model behind its normalisation, as one module from images in pixel units to logits.
+
+    Args:
+        classifier: how the model is asked.
+    """
+
+    def __init__(self, classifier: Classifier) -> None:
+        super().__init__()
+        self.classifier = classifier
+        module = module_of(classifier.model)
+        if module is not None:
+            self.body = module
+        self.training = module is not None and module.training
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Return logits (N, K) of images (N, C, ...) in pixel units; differentiable."""
+        return self.classifier.forward(images)
 
 
 def target_classes(

@@ -21,7 +21,6 @@ Sign = Literal["signed", "abs", "positive", "squared"]
 Reduction = Literal["sum", "abs-sum", "max-abs", "l2", "mean"]
 Unit = Literal["pixel", "channel"]
 Layout = Literal["NCHW", "NHWC"]
-Target = Literal["predicted", "label"]
 
 
 class Progress(Protocol):

@@ -63,7 +63,7 @@ def test_4_nonfinite_maps_are_refused_by_sample_or_dropped(q4, q4_data, q4_maps)
     maps = q4_maps(images)
     maps["oracle"][3] = np.nan
     maps["oracle"][5, 0, 0] = np.inf
-    with pytest.raises(ValueError, match=r"oracle: 2 \(3, 5\).*nonfinite='drop'") as caught:
+    with pytest.raises(ValueError, match=r"oracle: '3', '5'.*nonfinite='drop'") as caught:
         rw.evaluate(q4, images, labels, maps)
     assert isinstance(caught.value, AttributionError)
     with pytest.warns(RoadworthyWarning, match="2 samples were left out"):
@@ -81,7 +81,7 @@ def test_4_a_callable_with_a_nonfinite_map_is_dropped_alike(q4, q4_data) -> None
         maps[2] = float("nan")
         return maps
 
-    with pytest.raises(AttributionError, match=r"mine: 1 \(2\).*nonfinite='drop'"):
+    with pytest.raises(AttributionError, match=r"mine: '2'.*nonfinite='drop'"):
         rw.evaluate(q4, images, labels, {"mine": mine, "random": "random"})
     with pytest.warns(RoadworthyWarning, match="1 samples were left out"):
         result = rw.evaluate(q4, images, labels, {"mine": mine, "random": "random"}, nonfinite="drop")
@@ -329,9 +329,9 @@ def test_a_shuffling_loader_cannot_be_matched_with_saved_maps(q4, q4_data, q4_ma
         ([1, 2, 3, 4] * 2, r"range from 1 to 4.*4 classes \(0 to 3\).*subtract 1"),
         ([0, 1, 2, -1] * 2, "range from -1 to 2.*Negative"),
         ([0, 1, 2, 9] * 2, "range from 0 to 9"),
-        ([0.5, 1, 2, 3] * 2, r"\[0\.5.*whole numbers"),
-        ([0, 1, 2], "3 labels for 8 images"),
-        (np.eye(4)[[0, 1, 2, 3] * 2], "One-hot"),
+        ([0.5, 1, 2, 3] * 2, r"got 0\.5, 0\.5, expected whole numbers"),
+        ([0, 1, 2], r"got shape \(3,\), expected one class per sample, \(8,\)"),
+        (np.eye(4)[[0, 1, 2, 3] * 2], "one-hot labels take their argmax"),
     ],
 )
 def test_bad_labels_are_named(q4, q4_data, labels, message: str) -> None:
@@ -352,7 +352,7 @@ def test_nan_logits_are_named(q4, q4_data) -> None:
     poisoned[2, 0, 0, 0] = -9
     with (
         pytest.warns(RoadworthyWarning, match="range"),
-        pytest.raises(ModelError, match=r"NaN.*1 of 8 intact samples: 2"),
+        pytest.raises(ModelError, match=r"NaN.*1 of 8 intact samples: '2'"),
     ):
         rw.evaluate(broken, poisoned, labels, ["random"])
 

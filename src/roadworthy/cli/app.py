@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 
@@ -9,7 +10,7 @@ import typer
 
 import roadworthy
 from roadworthy.cli import attribute, demo, report, road, sources
-from roadworthy.cli.console import err
+from roadworthy.cli.console import err, say
 from roadworthy.errors import RoadworthyError
 
 INTERRUPTED = 130
@@ -53,14 +54,20 @@ def main(arguments: list[str] | None = None) -> None:
     rest = [argument for argument in given if argument != "--debug"]
     warnings.showwarning = _show_warning
     try:
-        raise SystemExit(app(rest or ["--help"], prog_name="roadworthy", standalone_mode=False) or 0)
+        code = app(rest or ["--help"], prog_name="roadworthy", standalone_mode=False) or 0
+        sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
-        err.print("[bold]Stopped.[/] The same command goes on from here.")
-        raise SystemExit(INTERRUPTED) from None
+        code = INTERRUPTED
+    except BrokenPipeError:  # the reader, for instance head, has left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
     except Exception as error:
         if debug:
             raise
-        raise SystemExit(_explain(error)) from None
+        code = _explain(error)
+    if code == INTERRUPTED:
+        say("Stopped. The same command goes on from here.")
+    raise SystemExit(code)
 
 
 def _explain(error: Exception) -> int:
@@ -68,9 +75,6 @@ def _explain(error: Exception) -> int:
     usage = getattr(error, "format_message", None)  # the command line itself was wrong
     if usage is not None:
         _one_line("error", usage(), " (--help lists what is known)")
-    elif isinstance(error, BrokenPipeError):  # the reader, for instance head, has left
-        sys.stderr.close()
-        return 0
     elif isinstance(error, (RoadworthyError, OSError)):
         _one_line("error", error)
     elif isinstance(error, MemoryError) or "out of memory" in str(error):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from roadworthy.cli.console import bar, err, out, print_json
+from roadworthy.cli.claim import claimed
+from roadworthy.cli.console import bar, out, print_json
 from roadworthy.cli.options import (
     ChannelsOption,
     DataOption,
@@ -58,11 +59,12 @@ def attribute(
         data, model, weights, normalize, n=n, size=size, channels=channels, seed=seed, device=device
     )
     options = {"target": target, "settings": settings, "seed": seed, "max_batch": max_batch}
-    store = store_maps(subject, wanted, folder, options)
+    with claimed(folder.parent, folder.name):
+        store = store_maps(subject, wanted, folder, options)
     if as_json:
-        print_json({"maps": str(folder), "n": len(subject.split), "methods": list(store)})
+        print_json({"maps": str(folder), "n": len(subject.split), "methods": list(wanted)})
     else:
-        out.print(f"{len(subject.split)} samples x {len(store)} methods in {folder}", markup=False)
+        out.print(f"{len(subject.split)} samples x {len(wanted)} methods in {folder}", markup=False)
 
 
 class Subject:
@@ -91,7 +93,7 @@ def load_subject(
     place = pick_device(device)
     loaded = load_data(data, size=parse_size(size), channels=channels, seed=seed)
     split = loaded.test if n is None else loaded.test.take(n, seed)
-    with bar(f"model {model}") as progress:
+    with bar("model") as progress:
         network = load_model(
             model,
             loaded,
@@ -119,8 +121,3 @@ def store_maps(subject: Subject, methods: dict[str, Any], folder: Path, options:
             progress=progress,
             **options,
         )
-
-
-def announce(text: str) -> None:
-    """Say on standard error what is being done."""
-    err.print(text, markup=False, highlight=False, soft_wrap=True)

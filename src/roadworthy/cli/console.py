@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
@@ -25,35 +27,69 @@ if TYPE_CHECKING:
 
 out = Console()
 err = Console(stderr=True)
+MIN_WIDTH = 80  # a table squeezed into less shows nothing
+_EVERY = 15.0  # seconds between lines where standard error is no terminal
 
 
 class Bar:
-    """A progress bar on standard error, with time left; called with the number of items just finished."""
+    """Progress on standard error, with time left: a bar on a terminal, else a line now and then.
 
-    def __init__(self, progress: Progress, task: TaskID) -> None:
-        self._progress, self._task = progress, task
+    Nothing is shown before there is a total.
+    """
+
+    def __init__(self, what: str, total: int | None = None) -> None:
+        self._progress: Progress | None = None
+        self._task = TaskID(0)
+        self._what, self._total, self._done = what, 0, 0
+        self._started = self._said = time.monotonic()
+        if total is not None:
+            self.begin(total, what)
 
     def begin(self, total: int, what: str) -> None:
         """Start over with a new total and a new description."""
-        self._progress.reset(self._task, total=total, description=what, visible=True)
+        self.close()
+        self._what, self._total, self._done = what, total, 0
+        self._started = self._said = time.monotonic()
+        if err.is_terminal:
+            self._progress = Progress(*_columns(), console=err, transient=True)
+            self._progress.start()
+            self._task = self._progress.add_task(what, total=total)
 
     def __call__(self, done: int, /) -> None:
         """Report ``done`` more items."""
-        self._progress.advance(self._task, done)
+        self._done += done
+        if self._progress is not None:
+            self._progress.advance(self._task, done)
+        elif self._total and time.monotonic() - self._said > _EVERY:
+            self._said = time.monotonic()
+            left = (self._said - self._started) * (self._total - self._done) / max(1, self._done)
+            say(f"{self._what}: {self._done} of {self._total}, about {left:.0f} s left")
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+
+def _columns() -> tuple[ProgressColumn, ...]:
+    text = TextColumn("{task.description}", markup=False)
+    return (text, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
 
 
 @contextmanager
 def bar(what: str, total: int | None = None) -> Iterator[Bar]:
-    """Show a bar while the block runs."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=err, transient=True) as progress:
-        yield Bar(progress, progress.add_task(what, total=total, visible=total is not None))
+    """Show progress while the block runs."""
+    shown = Bar(what, total)
+    try:
+        yield shown
+    finally:
+        shown.close()
+
+
+def say(text: str) -> None:
+    """Print a line on standard error, as it is."""
+    err.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
@@ -68,7 +104,7 @@ def print_frame(frame: pd.DataFrame, title: str) -> None:
         table.add_column(str(column), justify="left" if column in ("method", "group") else "right")
     for row in frame.itertuples(index=False):
         table.add_row(*(Text(_cell(value)) for value in row))
-    out.print(table)
+    out.print(table, width=max(out.width, MIN_WIDTH))
 
 
 def _cell(value: Any) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from roadworthy.cli.attribute import announce, load_subject
-from roadworthy.cli.console import print_json
+from roadworthy.cli.attribute import load_subject
+from roadworthy.cli.console import print_json, say
 from roadworthy.cli.options import DeviceOption, JsonOption, SeedOption, out_option, parse_methods
 from roadworthy.cli.road import as_record, run_road, show
 
@@ -20,13 +20,14 @@ def demo(
     as_json: JsonOption = False,
 ) -> None:
     """Train a small network on handwritten digits, rank attribution methods on it, and write the report."""
-    announce("Training a small network on scikit-learn's digits (first use only), then comparing methods by ROAD.")
+    from roadworthy.evaluation import Strategy
+
+    say("Training a small network on scikit-learn's digits (first use only), then comparing methods by ROAD.")
     subject = load_subject(
         "digits", "digits-cnn", None, "auto", n=None, size=None, channels=None, seed=seed, device=device
     )
     shared = {"target": "predicted", "settings": "road", "seed": seed, "max_batch": 1024}
-    choices = {"strategy": "road", "repeats": 1}
-    result, written = run_road(subject, parse_methods(METHODS), folder, shared, choices)
+    result, written = run_road(subject, parse_methods(METHODS), folder, shared, {"strategy": Strategy.of("road")})
     if as_json:
         print_json(as_record(result, written))
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -118,6 +117,3 @@ def pick_device(device: str | None) -> str:
     except (RuntimeError, AssertionError) as error:
         raise InputError(f"--device: {device!r} cannot be used here ({str(error).splitlines()[0]})") from error
     return device
-
-
-Verb = Callable[..., None]

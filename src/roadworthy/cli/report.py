@@ -16,13 +16,13 @@ def report(
     as_json: JsonOption = False,
 ) -> None:
     """Write report.html and the figures of a finished run anew, and print its verdict."""
-    from roadworthy.cli.road import show
+    from roadworthy.cli.road import as_record, show
     from roadworthy.evaluation import load_result
     from roadworthy.report import write_pictures
 
     result = load_result(folder)
     written = write_pictures(result, folder)
     if as_json:
-        print_json({name: str(path) for name, path in written.items()})
+        print_json(as_record(result, written))
     else:
         show(result, written)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roadworthy.cli.attribute import DEFAULT_METHODS, Subject, load_subject, store_maps
-from roadworthy.cli.console import bar, out, print_frame, print_json
+from roadworthy.cli.claim import claimed
+from roadworthy.cli.console import bar, out, print_frame, print_json, say
 from roadworthy.cli.options import (
     ChannelsOption,
     DataOption,
@@ -53,6 +54,9 @@ def road(
     ] = None,
     sign: Annotated[str | None, typer.Option("--sign", help="signed, abs, positive or squared.")] = None,
     unit: Annotated[str | None, typer.Option("--unit", help="pixel or channel.")] = None,
+    intact_check: Annotated[
+        str, typer.Option("--intact-check", help="raise: stop when the intact accuracy is at chance; warn: go on.")
+    ] = "raise",
     repeats: Annotated[int, typer.Option("--repeats", min=1, help="How often ties and noise are drawn anew.")] = 1,
     n: SamplesOption = None,
     size: SizeOption = None,
@@ -66,83 +70,102 @@ def road(
     as_json: JsonOption = False,
 ) -> None:
     """Rank attribution methods by removal and write the report; stopped, the same command goes on."""
+    from roadworthy.evaluation import Strategy
+
+    # all that can be wrong with the options is found before a model is trained or a map is made
+    wanted = parse_methods(methods)
+    changes: dict[str, Any] = {"order": order, "imputer": imputer, "noise": noise, "sign": sign, "unit": unit}
+    changes |= {"fractions": None if fractions is None else parse_floats(fractions, "fractions")}
+    choices = {"strategy": Strategy.of(strategy, reduction=reduction, **changes), "repeats": repeats}
+    check_names(wanted, imputer)
     subject = load_subject(
         data, model, weights, normalize, n=n, size=size, channels=channels, seed=seed, device=device
     )
-    choices: dict[str, Any] = {
-        "order": order,
-        "imputer": imputer,
-        "noise": noise,
-        "reduction": reduction,
-        "sign": sign,
-        "unit": unit,
-    }
-    choices |= {
-        "strategy": strategy,
-        "fractions": None if fractions is None else parse_floats(fractions, "fractions"),
-    }
     shared = {"target": target, "settings": settings, "seed": seed, "max_batch": max_batch}
-    result, written = run_road(subject, parse_methods(methods), folder, shared, choices | {"repeats": repeats})
+    result, written = run_road(subject, wanted, folder, shared, choices | {"intact_check": intact_check})
     if as_json:
         print_json(as_record(result, written))
     else:
         show(result, written)
 
 
+def check_names(methods: dict[str, Any], imputer: str | None) -> None:
+    """Refuse an unknown method or imputer by name, and a file that is not there."""
+    from roadworthy.attribution import open_maps
+    from roadworthy.attribution.requests import parse
+    from roadworthy.imputation import resolve_imputer
+
+    parse([name for name, source in methods.items() if not isinstance(source, Path)] or ["random"])
+    for source in methods.values():
+        if isinstance(source, Path):
+            open_maps(source).close()
+    if imputer is not None:
+        resolve_imputer(imputer)
+
+
 def run_road(
     subject: Subject, methods: dict[str, Any], folder: Path, shared: dict[str, Any], choices: dict[str, Any]
 ) -> tuple[Result, dict[str, Path]]:
-    """Store the maps, evaluate, and write everything into ``folder``; each stage goes on where it stopped."""
-    from roadworthy.evaluation import Strategy, evaluate
+    """Check the model, store the maps, evaluate, and write everything into ``folder``; each stage goes on."""
+    from roadworthy.evaluation import evaluate, preflight
     from roadworthy.report import write_all
 
-    strategy_fields = {key: value for key, value in choices.items() if key not in ("strategy", "repeats")}
-    chosen = Strategy.of(choices["strategy"], **strategy_fields)  # a wrong option must not cost an hour of maps first
-    named = {name: source for name, source in methods.items() if not isinstance(source, Path)}
-    maps = _gathered(subject, methods, named, folder / "maps.zarr", shared)
-    copies = len(subject.split) * len(methods) * len(chosen.orders) * len(chosen.fractions) * choices["repeats"]
-    with bar("degraded copies", total=copies) as progress:
-        result = evaluate(
-            subject.model,
-            subject.split,
-            None,
-            maps,
-            strategy=chosen,
-            repeats=choices["repeats"],
-            mean=subject.data.mean,
-            classes=subject.data.classes,
-            device=subject.device,
-            checkpoint=folder / "blocks",
-            progress=progress,
-            **shared,
-        )
-    return result, write_all(result, folder)
+    judged = {"target": shared["target"], "max_batch": shared["max_batch"], "device": subject.device}
+    preflight(subject.model, subject.split, intact_check=choices.get("intact_check", "raise"), **judged)
+    with claimed(folder):
+        maps = _gathered(subject, methods, folder / "maps.zarr", shared)
+        chosen = choices["strategy"]
+        copies = len(subject.split) * len(methods) * len(chosen.orders) * len(chosen.fractions)
+        with bar("degraded copies", total=copies * choices.get("repeats", 1)) as progress:
+            result = evaluate(
+                subject.model,
+                subject.split,
+                None,
+                maps,
+                mean=subject.data.mean,
+                classes=subject.data.classes,
+                device=subject.device,
+                checkpoint=folder / "blocks",
+                progress=progress,
+                **shared,
+                **choices,
+            )
+        return result, write_all(result, folder)
 
 
-def _gathered(
-    subject: Subject, methods: dict[str, Any], named: dict[str, Any], store_path: Path, shared: dict[str, Any]
-) -> Any:
+def _gathered(subject: Subject, methods: dict[str, Any], store_path: Path, shared: dict[str, Any]) -> dict[str, Any]:
     """Put maps made here and maps from files into one mapping, in the order the methods were named."""
-    from roadworthy.attribution import Maps
-
-    files = {name: _saved_map(name, source) for name, source in methods.items() if isinstance(source, Path)}
-    if not named:
-        return files
-    store = store_maps(subject, named, store_path, shared)
-    arrays = {name: files[name] if name in files else store[name] for name in methods}
-    return Maps(arrays, ids=store.ids or subject.split.ids, targets=store.info["targets"], info=store.info)
+    named = {name: source for name, source in methods.items() if not isinstance(source, Path)}
+    store = store_maps(subject, named, store_path, shared) if named else None
+    return {
+        name: _saved_map(name, source, subject) if isinstance(source, Path) else _as_saved(store, name)
+        for name, source in methods.items()
+    }
 
 
-def _saved_map(name: str, path: Path) -> Any:
+def _saved_map(name: str, path: Path, subject: Subject) -> Any:
+    """Open one method's maps in a file: the one of that name, or the only one there."""
     from roadworthy.attribution import open_maps
     from roadworthy.errors import InputError
+    from roadworthy.fingerprints import model_fingerprint
 
     found = open_maps(path)
-    if name in found:
-        return found[name]
-    if len(found) == 1:
-        return next(iter(found.values()))
-    raise InputError(f"--methods: {path} holds {', '.join(found)}, none named {name!r}")
+    inside = name if name in found else next(iter(found)) if len(found) == 1 else None
+    if inside is None:
+        raise InputError(
+            f"--methods: {path} holds {', '.join(found)}, none named {name!r}; write one of these before the '='"
+        )
+    made_for = (found.key or {}).get("model")
+    if made_for is not None and made_for != model_fingerprint(subject.model):
+        say(f"warning: the maps in {path} were made for another model than the one that is asked here")
+    return _as_saved(found, inside)
+
+
+def _as_saved(found: Any, name: str) -> Any:
+    from roadworthy.evaluation.maps import Saved
+
+    gaps = found.info.get(name, {}).get("completeness_gap")
+    return Saved(found[name], ids=found.ids or None, targets=found.targets, gaps=gaps)
 
 
 def show(result: Result, written: dict[str, Path]) -> None:

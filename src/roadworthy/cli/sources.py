@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from roadworthy.cli.console import out, print_json
 from roadworthy.cli.options import JsonOption
+from roadworthy.registry import Registry
 
 
 def sources(as_json: JsonOption = False) -> None:
@@ -16,7 +19,7 @@ def sources(as_json: JsonOption = False) -> None:
     from roadworthy.imputation import imputers
     from roadworthy.model import models
 
-    registries = {
+    registries: dict[str, Registry[Any]] = {
         "data sets (--data)": data_sets,
         "models (--model)": models,
         "methods (--methods)": methods,

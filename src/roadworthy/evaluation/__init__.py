@@ -8,9 +8,11 @@ from roadworthy.evaluation.result import Result, Scores, Sheet, load_result
 
 if TYPE_CHECKING:
     from roadworthy.evaluation.flow import evaluate as evaluate
+    from roadworthy.evaluation.intact import preflight as preflight
     from roadworthy.evaluation.strategy import Strategy as Strategy
+    from roadworthy.evaluation.strategy import presets as presets
 
-__all__ = ["Result", "Scores", "Sheet", "Strategy", "evaluate", "load_result", "presets"]
+__all__ = ["Result", "Scores", "Sheet", "Strategy", "evaluate", "load_result", "preflight", "presets"]
 
 
 def __getattr__(name: str) -> Any:
@@ -19,6 +21,10 @@ def __getattr__(name: str) -> Any:
         from roadworthy.evaluation.flow import evaluate
 
         return evaluate
+    if name == "preflight":
+        from roadworthy.evaluation.intact import preflight
+
+        return preflight
     if name in ("Strategy", "presets"):
         from roadworthy.evaluation import strategy
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,8 @@ class BlockScores:
         dropped: ids left out because a map was not finite.
         sheet: arrays of the samples kept for pictures; empty if this block has none.
         gaps: absolute completeness gaps per method that has them.
+        classes: number of classes the model has.
+        notes: warnings that scoring the block gave, by what they are about.
     """
 
     ids: list[str]
@@ -45,6 +48,8 @@ class BlockScores:
     dropped: list[str] = field(default_factory=list)
     sheet: dict[str, np.ndarray] = field(default_factory=dict)
     gaps: dict[str, np.ndarray] = field(default_factory=dict)
+    classes: int = 0
+    notes: dict[str, str] = field(default_factory=dict)
 
 
 class BlockStore:
@@ -62,12 +67,14 @@ class BlockStore:
         self.folder = None if folder is None else Path(folder).expanduser()
         if self.folder is None:
             return
+        if self.folder.exists() and not self.folder.is_dir():
+            raise InputError(f"checkpoint: {self.folder} is a file, expected a folder")
         self.folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(key, indent=1, sort_keys=True, default=str)
         digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
         head = self.folder / "run.json"
         if head.exists():
-            found = json.loads(head.read_text(encoding="utf8"))
+            found = _read_json(head)
             if found.get("digest") != digest:
                 changed = [name for name in key if found.get("key", {}).get(name) != json.loads(text)[name]]
                 raise InputError(
@@ -83,15 +90,10 @@ class BlockStore:
         path = self._path(index, kept_as)
         if path is None or not path.exists():
             return None
-        with np.load(path, allow_pickle=False) as arrays:
-            return BlockScores(
-                ids=arrays["ids"].tolist(),
-                dropped=arrays["dropped"].tolist(),
-                scores={readout: arrays[readout] for readout in READOUTS},
-                sheet={name[6:]: arrays[name] for name in arrays.files if name.startswith("sheet/")},
-                gaps={name[4:]: arrays[name] for name in arrays.files if name.startswith("gap/")},
-                **{name: arrays[name] for name in _PER_SAMPLE},
-            )
+        try:
+            return _read_block(path)
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            return None  # damaged from outside: score the block again
 
     def write(self, index: int, kept_as: list[str], block: BlockScores) -> None:
         """Keep a finished block."""
@@ -99,6 +101,7 @@ class BlockStore:
         if path is None:
             return
         arrays: dict[str, Any] = {
+            "about": np.array(json.dumps({"classes": block.classes, "notes": block.notes})),
             "ids": np.array(block.ids, dtype=str),
             "dropped": np.array(block.dropped, dtype=str),
             **block.scores,
@@ -112,11 +115,39 @@ class BlockStore:
         return None if self.folder is None else self.folder / f"block-{index:06d}-{ids_hash(kept_as)}.npz"
 
 
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf8"))
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{path}: cannot be read ({error}); delete the folder {path.parent} to start over"
+        ) from error
+    return found
+
+
+def _read_block(path: Path) -> BlockScores:
+    with np.load(path, allow_pickle=False) as arrays:
+        about: dict[str, Any] = {name: arrays[name] for name in _PER_SAMPLE}
+        about |= json.loads(str(arrays["about"]))
+        return BlockScores(
+            ids=arrays["ids"].tolist(),
+            dropped=arrays["dropped"].tolist(),
+            scores={readout: arrays[readout] for readout in READOUTS},
+            sheet={name[6:]: arrays[name] for name in arrays.files if name.startswith("sheet/")},
+            gaps={name[4:]: arrays[name] for name in arrays.files if name.startswith("gap/")},
+            **about,
+        )
+
+
 def joined(blocks: list[BlockScores]) -> BlockScores:
     """Put blocks together in order."""
     names = sorted({name for block in blocks for name in block.gaps})
     with_sheet = [block.sheet for block in blocks if block.sheet]
+    arrays: dict[str, Any] = {
+        name: np.concatenate([getattr(block, name) for block in blocks], axis=-1) for name in _PER_SAMPLE
+    }
     return BlockScores(
+        classes=max(block.classes for block in blocks),
         ids=[sample for block in blocks for sample in block.ids],
         dropped=[sample for block in blocks for sample in block.dropped],
         scores={
@@ -126,5 +157,5 @@ def joined(blocks: list[BlockScores]) -> BlockScores:
         if with_sheet
         else {},
         gaps={name: np.concatenate([block.gaps[name] for block in blocks if name in block.gaps]) for name in names},
-        **{name: np.concatenate([getattr(block, name) for block in blocks], axis=-1) for name in _PER_SAMPLE},
+        **arrays,
     )

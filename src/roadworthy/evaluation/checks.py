@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from scipy.stats import binom
 
-from roadworthy.errors import InputError, ModelError
+from roadworthy.errors import InputError, ModelError, listed
+from roadworthy.records import Batch
+from roadworthy.statistics import above_chance
 
-SURE = 0.05  # one-sided level at which an accuracy counts as clearly above chance
+
+def check_images(batch: Batch) -> None:
+    """Refuse images with NaN or infinity, naming the samples: one such pixel would spread through fills and means.
+
+    Raises:
+        InputError: some images are not finite.
+    """
+    if not batch.images.is_floating_point():
+        return
+    bad = ~torch.isfinite(batch.images).flatten(1).all(dim=1)
+    if bool(bad.any()):
+        named = [sample for sample, is_bad in zip(batch.ids, bad.tolist(), strict=True) if is_bad]
+        raise InputError(f"images: NaN or infinite pixels in samples {listed(named)}; mend them or leave them out")
 
 
 def check_logits(logits: torch.Tensor, ids: list[str], what: str) -> None:
@@ -21,12 +34,12 @@ def check_logits(logits: torch.Tensor, ids: list[str], what: str) -> None:
     if bool(bad.any()):
         named = [sample for sample, is_bad in zip(ids, bad.tolist(), strict=True) if is_bad]
         raise ModelError(
-            f"The model returned NaN or infinite logits for {len(named)} of {len(ids)} {what}: {', '.join(named[:5])}"
-            f"{' ...' if len(named) > 5 else ''}. Check the weights, the normalisation and the precision."
+            f"The model returned NaN or infinite logits for {len(named)} of {len(ids)} {what}: {listed(named)}. "
+            "Check the weights, the normalisation and the precision."
         )
 
 
-def check_labels(labels: torch.Tensor, classes: int) -> None:
+def check_labels(labels: torch.Tensor, classes: int, what: str = "labels") -> None:
     """Refuse labels that the model has no class for.
 
     Raises:
@@ -39,7 +52,7 @@ def check_labels(labels: torch.Tensor, classes: int) -> None:
     if low < 0:
         hint = " Negative labels often mark missing ones: leave those samples out."
     raise InputError(
-        f"labels: range from {low} to {high}, but the model has {classes} classes (0 to {classes - 1}).{hint}"
+        f"{what}: range from {low} to {high}, but the model has {classes} classes (0 to {classes - 1}).{hint}"
     )
 
 
@@ -59,16 +72,17 @@ def intact_verdict(labels: np.ndarray, predicted: np.ndarray, classes: int) -> t
     for shift, way_out in ((1, "add 1 to the labels"), (-1, "subtract 1 from the labels")):
         shifted = float(((labels + shift) % classes == predicted).mean())
         if shifted > max(0.5, 2 * accuracy) and n >= 4:
-            return (
-                f"intact accuracy is {accuracy:.2f} (n = {n}), but {shifted:.0%} of the answers equal the label "
-                f"{'+' if shift > 0 else '-'} 1 (modulo {classes}): labels look shifted by one; {way_out}"
-            ), True
-    if binom.sf(correct - 1, n, chance) > SURE:
+            found = f"intact accuracy is {accuracy:.2f} (n = {n}), but {shifted:.0%} of the answers equal"
+            if classes == 2:
+                return f"{found} the other label: the two labels look swapped", True
+            sign = "+" if shift > 0 else "-"
+            return f"{found} the label {sign} 1 (modulo {classes}): labels look shifted by one; {way_out}", True
+    if not above_chance(correct, n, classes):
         stop = accuracy <= chance or n >= 30
         return (
             f"intact accuracy is {accuracy:.2f} (n = {n}), not clearly above chance {chance:.2f} for {classes} "
             "classes: removal can show nothing. Check labels, class order, normalisation and weights"
-            + ("; intact_check='warn' goes on all the same" if stop else "")
+            + ("; intact_check='warn' (--intact-check warn) goes on all the same" if stop else "")
         ), stop
     if len(np.unique(predicted)) == 1 and len(np.unique(labels)) > 1:
         return (

@@ -10,8 +10,7 @@ import torch
 
 from roadworthy.errors import AttributionError
 from roadworthy.evaluation.strategy import Strategy
-from roadworthy.imputation import Imputer, add_noise
-from roadworthy.provenance import ids_hash
+from roadworthy.imputation import FunctionImputer, Imputer, add_noise
 from roadworthy.records import Batch
 from roadworthy.removal import nonfinite_rows, removal_ranks, removed_at, tie_draw, unit_values
 from roadworthy.rng import normal_fields, torch_generator
@@ -54,9 +53,11 @@ def degraded(
     strategy: Strategy,
     imputer: Imputer,
     *,
+    block: str,
     mean: torch.Tensor | None,
     seed: int,
     repeats: int,
+    device: torch.device,
 ) -> Iterator[Copies]:
     """Yield the copies of a block: for each repeat, method and order, at growing shares.
 
@@ -68,24 +69,29 @@ def degraded(
         values: a value per unit for each method, see :func:`block_values`.
         strategy: what to remove and at which shares.
         imputer: what fills the removed units.
+        block: what the draws of a callable imputer are keyed by: the block, whether or not some of it was dropped.
         mean: training mean per channel, or None.
         seed: the seed of the run.
         repeats: how often ties and noise are drawn anew.
+        device: where fills are computed; a callable imputer gets tensors and a generator on the CPU.
     """
-    images, ids = batch.images, batch.ids
+    place = torch.device("cpu") if isinstance(imputer, FunctionImputer) else device
+    images, ids = batch.images.to(place), batch.ids
+    mean = None if mean is None else mean.to(place)
     units = int(np.prod(next(iter(values.values())).shape[1:]))
     for repeat in range(repeats):
         draw = tie_draw(seed, ids, units, repeat)
         noise = None
         if imputer.noise > 0:
-            noise = torch.from_numpy(normal_fields(seed, f"imputation-noise/{repeat}", ids, tuple(images.shape[1:])))
+            purpose = "imputation-noise" if repeat == 0 else f"imputation-noise/{repeat}"
+            noise = torch.from_numpy(normal_fields(seed, purpose, ids, tuple(images.shape[1:]))).to(place)
         for m, array in enumerate(values.values()):
             for o, order in enumerate(strategy.orders):
                 ranks = removal_ranks(array, draw, order, strategy.sign)
                 filled = None
                 for p, fraction in enumerate(strategy.fractions, start=1):
-                    removed = torch.from_numpy(removed_at(ranks, fraction))
-                    generator = torch_generator(seed, "imputer", repeat, p, ids_hash(ids))
+                    removed = torch.from_numpy(removed_at(ranks, fraction)).to(place)
+                    generator = torch_generator(seed, "imputer", repeat, p, block)
                     filled = imputer.fill(images, removed, mean=mean, previous=filled, generator=generator)
                     copies = filled if noise is None else add_noise(filled, removed, noise, imputer.noise)
                     yield Copies(copies, m, o, p, repeat)

@@ -10,15 +10,18 @@ import torch
 
 from roadworthy.errors import InputError
 from roadworthy.evaluation.inputs import Stream
+from roadworthy.evaluation.intact import Examiner, Notes
 from roadworthy.evaluation.maps import MapSources
 from roadworthy.evaluation.result import Result
 from roadworthy.evaluation.run import Run
 from roadworthy.evaluation.sheet import SheetMaker
 from roadworthy.evaluation.strategy import Strategy
 from roadworthy.forward import Classifier, untouched
-from roadworthy.imputation import Imputer, resolve_imputer
+from roadworthy.imputation import Imputer, Mean, resolve_imputer
 from roadworthy.rng import resolve_seed
 from roadworthy.types import Layout, Normalize, Output, Progress, Reduction, Seed, Sign, Unit
+
+EVALUATED = "the images evaluated"
 
 
 def evaluate(
@@ -123,33 +126,28 @@ def evaluate(
     """
     changes = {"order": order, "noise": noise, "reduction": reduction, "sign": sign, "unit": unit}
     chosen = Strategy.of(strategy, fractions=fractions, imputer=imputer, **changes)
-    if not isinstance(repeats, int) or repeats < 1:
-        raise InputError(f"repeats: got {repeats!r}, expected an integer of at least 1")
-    for field, value, allowed in (
-        ("nonfinite", nonfinite, ("raise", "drop")),
-        ("intact_check", intact_check, ("raise", "warn")),
-    ):
-        if value not in allowed:
-            raise InputError(f"{field}: got {value!r}, expected {allowed[0]!r} or {allowed[1]!r}")
+    _one_of("nonfinite", nonfinite, ("raise", "drop"))
+    _one_of("intact_check", intact_check, ("raise", "warn"))
     stream = Stream(images, labels, ids=ids, max_samples=max_samples, layout=layout)
-    stats = normalize or normalized
+    stats = normalized if normalize is None else normalize
     classifier = Classifier(model, normalize=stats, output=output, layout=layout, device=device, max_batch=max_batch)
+    examiner = Examiner(classifier, stream, target, normalized, stop_at_chance=intact_check == "raise")
+    filler = resolve_imputer(chosen.imputer, noise=chosen.noise)
     fill_mean, mean_source = training_mean(mean, stats, model, stream)
+    _check_mean(filler, chosen, fill_mean, mean_source, examiner.notes)
     run_seed = resolve_seed(seed)
     run = Run(
         strategy=chosen,
-        imputer=resolve_imputer(chosen.imputer, noise=chosen.noise),
-        classifier=classifier,
-        stream=stream,
-        maps=MapSources(attributions, stream, {"seed": run_seed, "settings": settings, "mean": fill_mean}),
-        target=target,
+        imputer=filler,
+        examiner=examiner,
+        maps=MapSources(
+            attributions, stream, classifier, {"seed": run_seed, "settings": settings, "mean": fill_mean}
+        ),
         seed=run_seed,
-        repeats=repeats,
+        repeats=_whole("repeats", repeats, 1),
         mean=None if fill_mean is None else torch.tensor(fill_mean),
-        normalized=normalized,
         drop_nonfinite=nonfinite == "drop",
-        stop_at_chance=intact_check == "raise",
-        sheet=SheetMaker(sheet, stream.length),
+        sheet=SheetMaker(_whole("sheet", sheet, 0), stream.length),
         progress=progress,
         classes=[str(name) for name in classes],
         recorded={"mean": fill_mean, "mean_source": mean_source, "settings": str(settings)},
@@ -159,18 +157,48 @@ def evaluate(
 
 
 def training_mean(
-    mean: Sequence[float] | None, stats: Normalize | None, model: Callable[..., Any], stream: Stream
+    mean: Any, stats: Normalize | None, model: Callable[..., Any], stream: Stream
 ) -> tuple[list[float] | None, str]:
     """Find the channel mean that fills use, in pixel units, and say where it came from."""
     if mean is not None:
-        return [float(value) for value in mean], "given"
+        return _as_mean("mean", mean), "given"
     if stats is not None:
-        return [float(value) for value in torch.as_tensor(stats[0]).flatten()], "normalize"
+        return _as_mean("normalize", stats[0]), "normalize"
     known = getattr(model, "pixel_mean", None)
     if known is not None:
-        return [float(value) for value in known], "model"
+        return _as_mean("pixel_mean", known), "model"
     if stream.in_memory and stream.images.is_floating_point():
         axis = -1 if stream.layout == "NHWC" and stream.images.ndim > 2 else 1
         rest = [dim for dim in range(stream.images.ndim) if dim != axis % stream.images.ndim]
-        return stream.images.double().mean(dim=rest).tolist(), "the images evaluated"
+        return stream.images.double().mean(dim=rest).tolist(), EVALUATED
     return None, "unknown"
+
+
+def _check_mean(filler: Imputer, chosen: Strategy, mean: list[float] | None, source: str, notes: Notes) -> None:
+    """A mean fill needs a mean, and one of the very images it degrades is second best: say so before any work."""
+    needed = isinstance(filler, Mean)
+    if needed and mean is None:
+        raise InputError("imputer 'mean': the training mean per channel is not known; pass mean=, such as data.mean")
+    if source == EVALUATED and (needed or 1.0 in chosen.fractions):
+        notes.add("mean", "the training mean is not known: fills use the mean of the images evaluated; pass mean=")
+
+
+def _as_mean(what: str, values: Any) -> list[float]:
+    try:
+        found = torch.as_tensor(values, dtype=torch.float64).flatten()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"{what}: got {values!r}, expected one number per channel") from error
+    if found.numel() == 0 or not bool(found.isfinite().all()):
+        raise InputError(f"{what}: got {found.tolist()}, expected one finite number per channel")
+    return found.tolist()
+
+
+def _whole(name: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
+        raise InputError(f"{name}: got {value!r}, expected an integer of at least {least}")
+    return int(value)
+
+
+def _one_of(name: str, value: object, allowed: tuple[str, str]) -> None:
+    if value not in allowed:
+        raise InputError(f"{name}: got {value!r}, expected {allowed[0]!r} or {allowed[1]!r}")

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, IterableDataset, RandomSampler
+from torch.utils.data import BatchSampler, DataLoader, IterableDataset, SequentialSampler
 
 from roadworthy.errors import DataError, InputError
+from roadworthy.labels import as_labels
 from roadworthy.records import Batch, Split
 
 UNLABELLED = -(2**62)  # stands for a label that was not given; no user's label is this
@@ -24,23 +25,20 @@ def block_size(shape: Sequence[int]) -> int:
     return max(1, min(64, 2**22 // max(1, int(np.prod(shape)))))
 
 
-def as_labels(labels: Any, n: int | None = None) -> torch.Tensor:
-    """Bring labels to int64 (N,): lists, arrays and tensors of any integer type, (N,) or (N, 1).
+def as_tensor(what: str, values: Any) -> torch.Tensor:
+    """Turn an array, image or tensor into a dense tensor on the CPU, whatever its strides and byte order.
 
     Raises:
-        InputError: values that are not whole numbers, another shape, or another length than ``n``.
+        InputError: complex, sparse, or no numbers at all.
     """
-    values = labels.detach().cpu() if isinstance(labels, torch.Tensor) else torch.as_tensor(np.asarray(labels))
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
-    if values.ndim != 1:
-        hint = " One-hot labels: take their argmax." if values.ndim == 2 else ""
-        raise InputError(f"labels: got shape {tuple(values.shape)}, expected (N,) or (N, 1).{hint}")
-    if values.is_floating_point() and not bool((values == values.round()).all()):
-        raise InputError(f"labels: got {values[values != values.round()][:3].tolist()}, expected whole numbers")
-    if n is not None and len(values) != n:
-        raise InputError(f"labels: {len(values)} labels for {n} images")
-    return values.to(torch.int64)
+    if not isinstance(values, torch.Tensor):
+        array = np.asarray(values)
+        if array.dtype.kind not in "fiub":
+            raise InputError(f"{what}: got values of type {array.dtype}, expected real numbers")
+        values = torch.from_numpy(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")))
+    if values.is_complex() or values.is_sparse:
+        raise InputError(f"{what}: got a {values.dtype} tensor ({values.layout}), expected real numbers, dense")
+    return values.detach().cpu()
 
 
 class Stream:
@@ -63,8 +61,10 @@ class Stream:
         max_samples: int | None,
         layout: str,
     ) -> None:
-        if max_samples is not None and max_samples < 1:
-            raise InputError(f"max_samples: got {max_samples}, expected at least 1")
+        if max_samples is not None and (not isinstance(max_samples, int) or max_samples < 1):
+            raise InputError(f"max_samples: got {max_samples!r}, expected an integer of at least 1")
+        if ids is not None and isinstance(images, Split):
+            raise InputError("ids: a Split brings its own ids; leave ids= out")
         self.layout = layout
         self.images = images
         self.max_samples = max_samples
@@ -73,7 +73,7 @@ class Stream:
         self._places: dict[str, int] | None = None
         self.known_ids: list[str] | None = None if ids is None else [str(sample) for sample in ids]
         if self.in_memory:
-            self.images = torch.as_tensor(images).detach()
+            self.images = as_tensor("images", images)
             if self.images.ndim < 2:
                 raise InputError(
                     f"images: got shape {tuple(self.images.shape)}, expected (N, C, H, W) or (N, features)"
@@ -86,15 +86,15 @@ class Stream:
             self.known_ids = images.ids
         if self.known_ids is not None:
             self._check_ids()
+            if ids is not None and self.shuffled:
+                raise InputError(
+                    "ids: the DataLoader draws its own order, so ids cannot be matched; use shuffle=False"
+                )
 
     def _length(self) -> int:
-        source = self.images.dataset if isinstance(self.images, DataLoader) else self.images
-        endless = isinstance(source, IterableDataset) and not hasattr(source, "__len__")
-        total = None
-        if not endless and isinstance(source, Sized):
-            total = len(source)
-            if total == 0:
-                raise InputError("images: there are no samples")
+        total = _count(self.images)
+        if total == 0:
+            raise InputError("images: there are no samples")
         if total is None and self.max_samples is None:
             raise InputError(
                 f"images: a {type(self.images).__name__} has no known length and may never end; "
@@ -115,8 +115,15 @@ class Stream:
 
     @property
     def shuffled(self) -> bool:
-        """Whether the order differs from pass to pass, so that saved maps cannot be matched by position."""
-        return isinstance(self.images, DataLoader) and isinstance(self.images.sampler, RandomSampler)
+        """Whether samples come in another order than the data set's, so that nothing can be matched by position."""
+        if not isinstance(self.images, DataLoader) or isinstance(self.images.dataset, IterableDataset):
+            return False
+        return not isinstance(_sampler(self.images), SequentialSampler)
+
+    @property
+    def restartable(self) -> bool:
+        """Whether the samples can be read more than once."""
+        return not hasattr(self.images, "__next__")
 
     def positions(self, ids: Sequence[str], start: int) -> np.ndarray:
         """Return where the samples of a block stand in the whole; samples that could not be read leave holes."""
@@ -171,31 +178,53 @@ class Stream:
         else:
             for sample in self._samples():
                 image, label = _pair(sample)
-                yield (
-                    torch.as_tensor(np.asarray(image) if not isinstance(image, torch.Tensor) else image)[None],
-                    [label],
-                )
+                yield as_tensor("images", image)[None], [label]
 
     def _samples(self) -> Iterator[Any]:
         images: Any = self.images
-        if hasattr(images, "__getitem__") and hasattr(images, "__len__"):
+        if isinstance(images, IterableDataset):
+            yield from images
+        elif hasattr(images, "__getitem__") and hasattr(images, "__len__"):
             for index in range(len(images)):
                 yield images[index]
         else:
             yield from images
 
     def _as_images(self, images: Any) -> torch.Tensor:
-        tensor = torch.as_tensor(images).detach()
+        tensor = as_tensor("images", images)
+        if tensor.numel() == 0:
+            raise InputError(f"images: got shape {tuple(tensor.shape)}, which holds no pixels")
         if not tensor.is_floating_point() and tensor.ndim > 2:
             raise InputError(
                 f"images: got {tensor.dtype} values up to {tensor.max().item()}, expected floats in [0, 1]; "
                 "divide 8-bit images by 255"
             )
-        if tensor.is_complex():
-            raise InputError("images: got complex values, expected floats in [0, 1]")
         if self.layout == "NHWC" and tensor.ndim > 2:
             tensor = tensor.movedim(-1, 1).contiguous()
         return tensor.float() if tensor.is_floating_point() else tensor.to(torch.int64)
+
+
+def _count(images: Any) -> int | None:
+    """Return how many samples a pass yields, or None if that is unknown or without end."""
+    if not isinstance(images, DataLoader):
+        endless = isinstance(images, IterableDataset) and not hasattr(images, "__len__")
+        return len(images) if isinstance(images, Sized) and not endless else None
+    if isinstance(images.dataset, IterableDataset):
+        return len(images.dataset) if hasattr(images.dataset, "__len__") else None
+    sampler, batches = _sampler(images), images.batch_sampler
+    counted: Any = sampler if isinstance(sampler, Sized) else images.dataset
+    total = len(counted)
+    if isinstance(batches, BatchSampler) and batches.drop_last:
+        total -= total % batches.batch_size
+    return total
+
+
+def _sampler(loader: DataLoader[Any]) -> Any:
+    """Return what decides the order of a loader's samples; None where that is the user's own batch sampler."""
+    batches = loader.batch_sampler
+    if batches is None:
+        return loader.sampler
+    return batches.sampler if type(batches) is BatchSampler else None
 
 
 def _pair(sample: Any) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""Where the maps of a block come from: a named method, a callable, or saved arrays cut by position or id."""
+"""Where the maps of a block come from: a named method, a callable, or saved arrays cut by id or position."""
 
 from __future__ import annotations
 
@@ -10,11 +10,30 @@ from typing import Any
 import numpy as np
 import torch
 
-from roadworthy.attribution import attribute
+from roadworthy.attribution.front import Explainer
+from roadworthy.attribution.samples import Samples
 from roadworthy.errors import AttributionError, InputError
 from roadworthy.evaluation.inputs import Stream
+from roadworthy.fingerprints import callable_fingerprint
 from roadworthy.forward import Classifier
 from roadworthy.records import Batch
+
+
+@dataclass(frozen=True)
+class Saved:
+    """Maps that exist already.
+
+    Attributes:
+        array: array-like (N, ...), cut block by block.
+        ids: the samples they belong to; None matches by position.
+        targets: int (N,), the class each explains, or None if unknown.
+        gaps: float (N,), completeness gaps, or None.
+    """
+
+    array: Any
+    ids: Sequence[str] | None = None
+    targets: Any = None
+    gaps: Any = None
 
 
 @dataclass
@@ -22,141 +41,202 @@ class MapSources:
     """The methods to compare, by name, and how to get the maps of a block for each.
 
     Args:
-        attributions: method names, or a mapping name -> method name, callable ``(model, images, targets)``, or
-            array-like (N, ...).
+        attributions: method names and callables, or a mapping name -> method name, callable
+            ``(model, images, targets)``, array-like (N, ...) or :class:`Saved`.
         stream: the samples; arrays are held against its length.
-        options: keyword arguments for :func:`roadworthy.attribute`.
+        classifier: the model.
+        options: keyword arguments for the maps that are computed here: seed, settings, mean.
     """
 
     attributions: Any
     stream: Stream
+    classifier: Classifier
     options: dict[str, Any]
     named: dict[str, Any] = field(default_factory=dict)
-    saved: dict[str, Any] = field(default_factory=dict)
-    gaps: dict[str, np.ndarray] = field(default_factory=dict)
+    saved: dict[str, Saved] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
-    rows: dict[str, int] | None = None
+    _gaps: dict[str, np.ndarray] = field(default_factory=dict)
+    _rows: dict[int, dict[str, int]] = field(default_factory=dict)
+    _cuts: tuple[list[str], dict[str, np.ndarray]] = field(default_factory=lambda: ([], {}))
 
     def __post_init__(self) -> None:
         sources = _as_mapping(self.attributions)
         self.names = list(sources)
-        ids = getattr(self.attributions, "ids", None)
-        self.rows = None if ids is None else {str(sample): row for row, sample in enumerate(ids)}
-        if self.rows is not None and self.stream.known_ids and not self.rows.keys() & set(self.stream.known_ids):
-            self.rows = None  # maps made from a bare tensor are numbered by position
         for name, source in sources.items():
-            if isinstance(source, str) or callable(source):
+            if isinstance(source, str) or (callable(source) and not hasattr(source, "shape")):
                 self.named[name] = source
-            elif hasattr(source, "__getitem__") and hasattr(source, "shape"):
-                self.saved[name] = self._checked(name, source)
-            elif isinstance(source, (list, tuple)):
-                self.saved[name] = self._checked(name, np.asarray(source))
             else:
-                raise InputError(
-                    f"attributions: {name!r} is a {type(source).__name__}; expected a method name, a callable "
-                    "(model, images, targets), or an array (N, ...)"
-                )
+                self.saved[name] = self._checked(name, self._as_saved(name, source))
+        self._explainer = self._make_explainer() if self.named else None
 
-    def _checked(self, name: str, array: Any) -> Any:
-        if len(array.shape) < 2:
-            raise AttributionError(f"{name}: got shape {tuple(array.shape)}, expected one map per sample, (N, ...)")
-        if self.rows is not None:
-            if array.shape[0] != len(self.rows):
-                raise AttributionError(f"{name}: {array.shape[0]} maps for {len(self.rows)} ids")
-            return array
+    def _make_explainer(self) -> Explainer:
+        return Explainer(
+            self.classifier.model,
+            self.named,
+            max_batch=self.classifier.max_batch,
+            normalize=self.classifier.normalize,
+            output=self.classifier.output,
+            layout=self.classifier.layout,
+            device=self.classifier.device,
+            nonfinite="keep",  # refused, or dropped for all methods alike, further on
+            **self.options,
+        )
+
+    def _as_saved(self, name: str, source: Any) -> Saved:
+        if isinstance(source, Saved):
+            found = source
+        elif isinstance(source, (list, tuple)) or (hasattr(source, "__getitem__") and hasattr(source, "shape")):
+            array = _stacked(name, source) if isinstance(source, (list, tuple)) else source
+            info = (getattr(self.attributions, "info", None) or {}).get(name)
+            found = Saved(
+                array,
+                ids=getattr(self.attributions, "ids", None),
+                targets=getattr(self.attributions, "targets", None),
+                gaps=info.get("completeness_gap") if isinstance(info, Mapping) else None,
+            )
+        else:
+            raise InputError(
+                f"attributions: {name!r} is a {type(source).__name__}; expected a method name, a callable "
+                "(model, images, targets), or an array (N, ...)"
+            )
+        known = self.stream.known_ids
+        if found.ids is not None and (known is None or not set(map(str, found.ids)) & set(known)):
+            if known is not None and not _numbered(found.ids) and not _numbered(known):
+                raise AttributionError(
+                    f"{name}: the maps are of other samples: the first is {str(found.ids[0])!r} there and "
+                    f"{known[0]!r} here; make maps of these samples"
+                )
+            return Saved(found.array, None, found.targets, found.gaps)  # by position alone: the counts must agree
+        return found
+
+    def _checked(self, name: str, saved: Saved) -> Saved:
+        shape = tuple(saved.array.shape)
+        if len(shape) < 2:
+            raise AttributionError(f"{name}: got shape {shape}, expected one map per sample, (N, ...)")
+        if (
+            np.dtype(getattr(saved.array, "dtype", float) if not _is_tensor(saved.array) else float).kind
+            not in "fiub"
+        ):
+            raise AttributionError(f"{name}: maps of type {saved.array.dtype}, expected real numbers")
+        if _is_tensor(saved.array) and (saved.array.is_complex() or saved.array.is_sparse):
+            raise AttributionError(f"{name}: a complex or sparse tensor, expected real numbers in a dense one")
         if self.stream.shuffled:
             raise InputError(
-                f"attributions: {name!r} is an array, but the DataLoader shuffles, so its rows cannot be matched; "
-                "use shuffle=False"
+                f"attributions: {name!r} is an array, but the DataLoader draws its own order, so its rows cannot be "
+                "matched; use shuffle=False"
             )
-        more = array.shape[0] > self.stream.length and self.stream.max_samples is not None
-        if array.shape[0] != self.stream.length and not more:
-            raise AttributionError(f"{name}: {array.shape[0]} maps for {self.stream.length} samples")
-        return array
+        if saved.ids is not None:
+            if shape[0] != len(saved.ids):
+                raise AttributionError(f"{name}: {shape[0]} maps for {len(saved.ids)} ids")
+            return saved
+        more = shape[0] > self.stream.length and self.stream.max_samples is not None
+        if shape[0] != self.stream.length and not more:
+            raise AttributionError(f"{name}: {shape[0]} maps for {self.stream.length} samples")
+        return saved
 
-    def _places(self, batch: Batch, start: int) -> np.ndarray:
-        if self.rows is None:
-            return self.stream.positions(batch.ids, start)
-        missing = [sample for sample in batch.ids if sample not in self.rows]
-        if missing:
-            raise AttributionError(
-                f"there is no map for {len(missing)} samples, the first {missing[0]!r}; make them anew"
-            )
-        return np.array([self.rows[sample] for sample in batch.ids])
-
-    def other_targets(self, targets: torch.Tensor, batch: Batch, start: int) -> int:
-        """Count the samples whose saved maps say that they explain another class than the one scored."""
-        made_for = getattr(self.attributions, "targets", None)
-        if made_for is None or not self.saved:
-            return 0
-        return int((np.asarray(made_for)[self._places(batch, start)] != targets.numpy()).sum())
-
-    def block(self, classifier: Classifier, batch: Batch, targets: torch.Tensor, start: int) -> dict[str, np.ndarray]:
+    def block(self, batch: Batch, targets: torch.Tensor, start: int) -> dict[str, np.ndarray]:
         """Return the maps of every method for one block, in the order the methods were given.
 
         Args:
-            classifier: the model.
             batch: the samples.
             targets: int64 (N,), the class to explain for each.
             start: how many samples came before.
         """
         found: dict[str, np.ndarray] = {}
-        if self.named:
-            maps = attribute(
-                classifier.model,
-                batch,
-                self.named,
-                target=targets,
-                max_batch=classifier.max_batch,
-                normalize=classifier.normalize,
-                output=classifier.output,
-                layout=classifier.layout,
-                device=str(classifier.device),
-                nonfinite="keep",  # refused, or dropped for all methods alike, further on
-                **self.options,
+        if self._explainer is not None:
+            explained = self._explainer.explain(
+                Samples(images=batch.images, labels=None, target=targets, ids=batch.ids)
             )
-            found.update(maps)
-            self._note(maps.info)
-        if self.saved:
-            places = self._places(batch, start)
-            found.update({name: self._cut(array, places) for name, array in self.saved.items()})
-            self._note_saved(places)
+            found.update(explained.maps)
+            for name, numbers in explained.per_sample.items():
+                if "completeness_gap" in numbers:
+                    self._gaps[name] = np.abs(np.asarray(numbers["completeness_gap"], dtype=np.float64))
+        found.update(self._saved_of(batch, start))
+        for name, saved in self.saved.items():
+            if saved.gaps is not None:
+                places = self._places(saved, batch, start)
+                self._gaps[name] = np.abs(np.asarray(saved.gaps, dtype=np.float64))[places]
         return {name: found[name] for name in self.names}
+
+    def other_targets(self, targets: torch.Tensor, batch: Batch, start: int) -> int:
+        """Count the samples for which some saved maps say that they explain another class than the one scored."""
+        wrong = np.zeros(len(batch.ids), dtype=bool)
+        for saved in self.saved.values():
+            if saved.targets is not None:
+                wrong |= np.asarray(saved.targets)[self._places(saved, batch, start)] != targets.numpy()
+        return int(wrong.sum())
 
     def digest(self, batch: Batch, start: int) -> str:
         """Hash the saved maps of a block, so that a kept block is not taken for one with other maps."""
         digest = hashlib.blake2b(digest_size=8)
-        places = self._places(batch, start)
-        for name, array in self.saved.items():
+        for name, array in self._saved_of(batch, start).items():
             digest.update(name.encode())
-            digest.update(np.ascontiguousarray(self._cut(array, places)).tobytes())
+            digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
 
-    def _cut(self, array: Any, places: np.ndarray) -> np.ndarray:
-        first, last = int(places.min()), int(places.max())
-        found = _plain(array[first : last + 1])
-        return found if (np.diff(places) == 1).all() else found[places - first]
-
-    def _note(self, info: Mapping[str, Any]) -> None:
-        for name, entry in info.items():
-            if isinstance(entry, Mapping) and "completeness_gap" in entry:
-                self.gaps[name] = np.abs(np.asarray(entry["completeness_gap"], dtype=np.float64)).ravel()
-
-    def _note_saved(self, places: np.ndarray) -> None:
-        info = getattr(self.attributions, "info", None) or {}
-        for name in self.saved:
-            gap = info.get(name, {}).get("completeness_gap") if isinstance(info.get(name), Mapping) else None
-            if gap is not None:
-                self.gaps[name] = np.abs(np.asarray(gap, dtype=np.float64))[places]
+    def identity(self) -> dict[str, str]:
+        """Return what stands behind each name: a method, a callable's fingerprint, or saved maps."""
+        return {name: "saved" if name in self.saved else _identity(self.named[name]) for name in self.names}
 
     def take_gaps(self) -> dict[str, np.ndarray]:
         """Return the completeness gaps noted since the last call."""
-        found, self.gaps = self.gaps, {}
+        found, self._gaps = self._gaps, {}
         return found
+
+    def _saved_of(self, batch: Batch, start: int) -> dict[str, np.ndarray]:
+        """Cut the saved maps of a block, once for its digest and its scores."""
+        if self._cuts[0] != batch.ids:
+            cuts = {name: _cut(saved.array, self._places(saved, batch, start)) for name, saved in self.saved.items()}
+            self._cuts = (batch.ids, cuts)
+        return self._cuts[1]
+
+    def _places(self, saved: Saved, batch: Batch, start: int) -> np.ndarray:
+        if saved.ids is None:
+            return self.stream.positions(batch.ids, start)
+        rows = self._rows.setdefault(id(saved.ids), {})
+        if not rows:
+            rows.update({str(sample): row for row, sample in enumerate(saved.ids)})
+        missing = [sample for sample in batch.ids if sample not in rows]
+        if missing:
+            raise AttributionError(
+                f"there is no map for {len(missing)} of {len(batch.ids)} samples, the first {missing[0]!r}; make "
+                "maps of these samples"
+            )
+        return np.array([rows[sample] for sample in batch.ids])
+
+
+def _identity(source: Any) -> str:
+    return source if isinstance(source, str) else callable_fingerprint(source)
+
+
+def _numbered(ids: Sequence[str]) -> bool:
+    return len(ids) > 0 and all(str(sample) == str(row) for row, sample in enumerate(ids))
+
+
+def _is_tensor(array: Any) -> bool:
+    return isinstance(array, torch.Tensor)
+
+
+def _stacked(name: str, maps: Sequence[Any]) -> np.ndarray:
+    try:
+        return np.stack([_plain(part) for part in maps])
+    except (TypeError, ValueError) as error:
+        raise AttributionError(
+            f"{name}: a list of maps that do not stack into one array (N, ...): {error}"
+        ) from error
+
+
+def _cut(array: Any, places: np.ndarray) -> np.ndarray:
+    first, last = int(places.min()), int(places.max())
+    found = _plain(array[first : last + 1])
+    return found if (np.diff(places) == 1).all() else found[places - first]
 
 
 def _plain(array: Any) -> np.ndarray:
-    return array.detach().cpu().numpy() if isinstance(array, torch.Tensor) else np.asarray(array)
+    if isinstance(array, torch.Tensor):
+        array = array.detach().cpu()
+        return (array.float() if array.is_floating_point() and array.dtype == torch.bfloat16 else array).numpy()
+    return np.asarray(array)
 
 
 def _as_mapping(attributions: Any) -> dict[str, str | Callable[..., Any] | Any]:
@@ -164,10 +244,15 @@ def _as_mapping(attributions: Any) -> dict[str, str | Callable[..., Any] | Any]:
         attributions = [attributions]
     if isinstance(attributions, Mapping):
         found: dict[str, Any] = {str(name): source for name, source in attributions.items()}
-    elif isinstance(attributions, Sequence) and all(isinstance(name, str) for name in attributions):
-        found = {name: name for name in attributions}
+    elif isinstance(attributions, Sequence) and all(isinstance(part, str) or callable(part) for part in attributions):
+        found = {
+            part if isinstance(part, str) else getattr(part, "__name__", "callable"): part for part in attributions
+        }
         if len(found) != len(attributions):
-            raise InputError(f"attributions: a method is named twice in {list(attributions)}")
+            raise InputError(
+                f"attributions: two methods have one name in {list(attributions)}; pass a mapping with names of your "
+                "own"
+            )
     else:
         raise InputError(
             f"attributions: got {type(attributions).__name__}; expected method names, or a mapping of names to "

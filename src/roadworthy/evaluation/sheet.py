@@ -84,7 +84,7 @@ class SheetPart:
 
     def _small(self, images: torch.Tensor) -> np.ndarray:
         thinned = images[..., :: self.step, :: self.step]
-        return (thinned.clamp(0, 1) * 255).round().to(torch.uint8).numpy()
+        return (thinned.clamp(0, 1) * 255).round().to(torch.uint8).cpu().numpy()
 
 
 def as_sheet(arrays: dict[str, np.ndarray]) -> Sheet | None:
