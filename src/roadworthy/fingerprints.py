@@ -175,8 +175,8 @@ class _Digest:
         elif isinstance(function, types.FunctionType):
             self.note(function.__module__, function.__qualname__)
             cells = [_content(cell) for cell in function.__closure__ or ()]
-            for part in (function.__code__, function.__defaults__, function.__kwdefaults__, cells):
-                self.value(part)
+            for reached in (function.__code__, function.__defaults__, function.__kwdefaults__, cells):
+                self.value(reached)
             for name, value in _named_globals(function):
                 self.note(name)
                 self.value(value)

@@ -54,7 +54,12 @@ def test_a_store_holds_what_attribute_returns(tmp_path: Path) -> None:
         np.testing.assert_allclose(
             maps.info["ig"]["completeness_gap"], expected.info["ig"]["completeness_gap"], atol=1e-6
         )
-        assert maps.info["targets"].tolist() == expected.targets.tolist()
+        assert maps.targets is not None
+        assert maps.targets.tolist() == expected.targets.tolist()
+        assert maps.targets.dtype == np.int64
+        assert sorted(maps.info) == sorted(NAMES)
+        assert maps.key is not None
+        assert maps.key["seed"] == 0
         assert maps.info["ig"]["settings"]["ig_steps"] == 3
 
 
@@ -176,6 +181,48 @@ def test_a_store_made_in_another_way_is_refused_with_the_way_out(tmp_path: Path)
     (tmp_path / "other" / "letter.txt").write_text("mine")
     with pytest.raises(DataError, match="is not empty and holds no maps"):
         attribute_to_store(model, images, ["grad-sg"], tmp_path / "other")
+
+
+@pytest.mark.parametrize("change", ["image", "label", "target"])
+def test_other_samples_with_equal_ids_are_refused(tmp_path: Path, change: str) -> None:
+    path, images, model, ids = tmp_path / "m.zarr", some_images(5), forms(), list("abcde")
+    classes = torch.tensor([0, 1, 2, 3, 0])
+    options = {"labels": classes, "target": "label"} if change == "label" else {"target": classes}
+    first = attribute_to_store(model, images, ["grad"], path, block=2, ids=ids, **options)
+    again = attribute_to_store(model, images.double(), ["grad"], path, block=2, ids=ids, **options)
+    assert np.array_equal(again["grad"][:], first["grad"][:])
+    if change == "image":
+        images = images.clone()
+        images[3:, 0, 2, 1] += 1e-6
+    else:
+        options[{"label": "labels"}.get(change, change)] = torch.tensor([0, 1, 2, 1, 1])
+    with pytest.raises(DataError, match=r"1 samples have changed since their maps were made, the first 'd'.*delete"):
+        attribute_to_store(model, images, ["grad"], path, block=2, ids=ids, **options)
+    with pytest.raises(DataError, match="have changed"):  # nor is another method added beside old ones
+        attribute_to_store(model, images, ["sobel"], path, block=2, ids=ids, **options)
+
+
+def test_labels_that_no_map_depends_on_may_change(tmp_path: Path) -> None:
+    path, images = tmp_path / "m.zarr", some_images(3)
+    attribute_to_store(forms(), images, ["grad"], path, labels=[0, 1, 2])
+    attribute_to_store(forms(), images, ["grad"], path, labels=[0, 1, 0])
+
+
+def test_another_callable_under_an_old_name_is_refused(tmp_path: Path) -> None:
+    path, images = tmp_path / "m.zarr", some_images(3)
+    attribute_to_store(forms(), images, {"mine": lambda model, images, targets: images}, path)
+    attribute_to_store(forms(), images, {"mine": lambda model, images, targets: images}, path)
+    with pytest.raises(DataError, match="the maps 'mine' there are of another method"):
+        attribute_to_store(forms(), images, {"mine": lambda model, images, targets: -images}, path)
+
+
+def test_methods_may_have_the_names_of_a_stores_own_parts(tmp_path: Path) -> None:
+    names = dict.fromkeys(("targets", "key", "ids", "maps", "digests"), "constant")
+    maps = attribute_to_store(forms(), some_images(3), names, tmp_path / "m.zarr", target=[1, 2, 3])
+    assert maps.targets is not None
+    assert maps.targets.tolist() == [1, 2, 3]
+    assert set(maps) == set(maps.info) == set(names)
+    assert maps.info["targets"]["method"] == maps.info["key"]["method"] == "constant"
 
 
 def test_a_damaged_block_is_named(tmp_path: Path) -> None:

@@ -16,18 +16,23 @@ from roadworthy.attribution import (  # noqa: F401  each file registers its meth
     surrogate,
 )
 from roadworthy.attribution.base import Block, Family, Job, methods
+from roadworthy.attribution.explainer import Explained, Explainer
 from roadworthy.attribution.front import attribute
 from roadworthy.attribution.maps import Maps
+from roadworthy.attribution.samples import Samples
 from roadworthy.attribution.saved import SavedArray, SavedMaps, open_maps
 from roadworthy.attribution.settings import Settings, presets
 from roadworthy.attribution.store import MapStore, attribute_to_store
 
 __all__ = [
     "Block",
+    "Explained",
+    "Explainer",
     "Family",
     "Job",
     "MapStore",
     "Maps",
+    "Samples",
     "SavedArray",
     "SavedMaps",
     "Settings",

@@ -32,7 +32,7 @@ class Job:
         ids: n sample ids, which key every random draw.
         seed: the run's seed.
         values: resolved settings.
-        cache: kept for the whole call, for what is found out once (a traced copy, a layer).
+        cache: kept for all blocks of this shape, for what is found out once (a traced copy, a layer).
     """
 
     model: Callable[..., Any]

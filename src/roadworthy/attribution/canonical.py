@@ -86,7 +86,7 @@ _IN_PLACE: dict[Any, Any] = {
 
 
 def canonical(job: Job, method: str, adapt: Callable[[torch.fx.GraphModule], None]) -> nn.Module:
-    """Return the copy of the job's model for ``method``, made once a call.
+    """Return the copy of the job's model for ``method``, made once for all blocks of a shape.
 
     Args:
         job: whose model is copied, and on whose images the copy is checked.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 
-from roadworthy.errors import InputError
+from roadworthy.errors import InputError, listed
+from roadworthy.labels import as_labels
 from roadworthy.records import Batch, Split
 from roadworthy.types import Ids, Layout
 
@@ -18,19 +20,44 @@ Images: TypeAlias = torch.Tensor | np.ndarray | Split | Batch | Iterable[Batch]
 
 @dataclass(frozen=True)
 class Samples:
-    """A block of samples.
+    """A block of samples to explain.
 
-    Attributes:
-        images: float32 (n, C, H, W), (n, C, T) or (n, F), or int64 (n, T); channels first.
-        labels: int64 (n,), or None.
-        target: ``"predicted"``, ``"label"``, or the block's classes, int64 (n,).
-        ids: n sample ids.
+    Args:
+        images: (n, C, H, W), (n, C, T) or (n, F) floats in pixel units, or (n, T) token ids; channels first. A copy
+            is taken, as float32 or int64.
+        ids: n sample ids, each once; they key the random draws.
+        target: ``"predicted"``, ``"label"``, or one class per sample in any form that
+            :func:`roadworthy.labels.as_labels` takes.
+        labels: one class per sample, for ``"label"``.
+        logits: the model's scores of the images, (n, K), if they are known: they are not computed again then.
+
+    Raises:
+        InputError: a wrong shape, type or length, or values that are not finite, naming the samples.
+
+    Example:
+        >>> Samples(torch.rand(2, 3, 4, 4), ["a", "b"], [1, 0]).target
+        tensor([1, 0])
     """
 
     images: torch.Tensor
-    labels: torch.Tensor | None
-    target: str | torch.Tensor
-    ids: list[str]
+    ids: Sequence[str]
+    target: Any = "predicted"
+    labels: Any = None
+    logits: torch.Tensor | None = None
+
+    def __post_init__(self) -> None:
+        n = len(self.images)
+        if len(self.ids) != n:
+            raise InputError(f"ids: {len(self.ids)} ids for {n} samples; give one id per sample")
+        put = object.__setattr__  # the way to normalise a field of a frozen dataclass
+        put(self, "ids", [str(sample) for sample in self.ids])
+        put(self, "images", checked(self.images, self.ids))
+        if not isinstance(self.target, str):
+            put(self, "target", as_labels(self.target, n, "target"))
+        if self.labels is not None:
+            put(self, "labels", as_labels(self.labels, n))
+        if self.logits is not None and (self.logits.ndim != 2 or len(self.logits) != n):
+            raise InputError(f"logits: got shape {tuple(self.logits.shape)}, expected ({n}, classes)")
 
 
 def blocks(
@@ -55,7 +82,7 @@ def blocks(
     Raises:
         InputError: wrong shapes, types or lengths, repeated ids, or values that are not finite.
     """
-    given = None if isinstance(target, str) else as_labels(target, None, "target")
+    given = None if isinstance(target, str) else as_labels(target, what="target")
     start, seen = 0, set[str]()
     for part in _batches(images, size, labels, ids, layout):
         names = part.ids
@@ -63,13 +90,12 @@ def blocks(
         if repeated:
             raise InputError(f"ids: {min(repeated)!r} is there more than once; random draws are keyed by the id")
         seen.update(names)
-        tensor = checked(part.images, names)
         own = None if given is None else given[start : start + len(names)]
         if own is not None and len(own) < len(names):
             raise InputError(
                 f"target: {0 if given is None else len(given)} classes for more samples; give one class per sample"
             )
-        yield Samples(tensor, part.labels, target if own is None else own, names)
+        yield Samples(part.images, names, target if own is None else own, part.labels)
         start += len(names)
     if start == 0:
         raise InputError("images: there are no samples")
@@ -102,14 +128,14 @@ def _batches(images: Images, size: int, labels: Any, ids: Ids | None, layout: La
             )
         for begin in range(0, len(batch.ids), size):
             part = slice(begin, begin + size)
-            yield _Part(batch.images[part], as_labels(batch.labels[part], None, "labels"), list(batch.ids[part]))
+            yield _Part(batch.images[part], as_labels(batch.labels[part]), list(batch.ids[part]))
 
 
 def _cut(
     images: torch.Tensor | np.ndarray, size: int, labels: Any, ids: Ids | None, layout: Layout
 ) -> Iterator[_Part]:
     n = len(images)
-    known = None if labels is None else as_labels(labels, n, "labels")
+    known = None if labels is None else as_labels(labels, n)
     names = [str(row) for row in range(n)] if ids is None else [str(sample) for sample in ids]
     if len(names) != n:
         raise InputError(f"ids: {len(names)} ids for {n} samples; give one id per sample")
@@ -140,40 +166,5 @@ def checked(images: torch.Tensor, ids: Sequence[str]) -> torch.Tensor:
         return images.to(torch.int64, copy=True)
     bad = ~torch.isfinite(images).flatten(1).all(dim=1)
     if bool(bad.any()):
-        raise InputError(f"images: NaN or infinite values in samples {listed(ids, bad)}")
+        raise InputError(f"images: NaN or infinite values in samples {listed(compress(ids, bad.tolist()))}")
     return images.detach().to(torch.float32, copy=True).contiguous()
-
-
-def listed(ids: Sequence[str], bad: torch.Tensor | np.ndarray) -> str:
-    """List the ids where ``bad`` is true, at most ten of them.
-
-    Example:
-        >>> listed(["a", "b", "c"], np.array([True, False, True]))
-        "'a', 'c'"
-    """
-    flags = bad.cpu().numpy() if isinstance(bad, torch.Tensor) else bad
-    names = [repr(ids[row]) for row in np.flatnonzero(flags).tolist()]
-    return ", ".join(names[:10]) + (f", ... ({len(names)} in all)" if len(names) > 10 else "")
-
-
-def as_labels(values: Any, n: int | None, what: str) -> torch.Tensor:
-    """Bring classes in any integer form (list, array, any integer type, (N, 1)) to int64 (N,).
-
-    Raises:
-        InputError: another shape or length, or values that are not whole numbers.
-
-    Example:
-        >>> as_labels(np.array([[1], [2]], np.int32), 2, "labels")
-        tensor([1, 2])
-    """
-    tensor = values.detach().cpu() if isinstance(values, torch.Tensor) else torch.as_tensor(np.asarray(values))
-    if tensor.ndim == 2 and tensor.shape[1] == 1:
-        tensor = tensor[:, 0]
-    if tensor.ndim != 1 or (n is not None and len(tensor) != n):
-        expected = "(N,)" if n is None else f"({n},)"
-        raise InputError(f"{what}: got shape {tuple(tensor.shape)}, expected one class per sample, {expected}")
-    if tensor.is_floating_point() and not bool((tensor == tensor.round()).all()):
-        raise InputError(
-            f"{what}: got values that are not whole numbers, such as {tensor[tensor != tensor.round()][0]}"
-        )
-    return tensor.to(torch.int64)

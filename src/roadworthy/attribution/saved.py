@@ -17,6 +17,7 @@ from roadworthy.errors import DataError, RoadworthyWarning
 
 FORMAT = "roadworthy-maps"
 IDS = "ids"
+DIGESTS = "digests"
 
 
 class SavedArray:
@@ -61,7 +62,9 @@ class SavedMaps(Mapping[str, SavedArray]):
 
     Attributes:
         ids: N sample ids, if the file holds them.
-        info: what the file says about the maps.
+        targets: int64 (N,), the class each sample was explained for, if the file holds it.
+        info: for each method, what the file says about its maps: settings, notes, and numbers per sample.
+        key: what all maps of a store depend on (model, settings, seed, ...); None for other files.
     """
 
     def __init__(
@@ -69,12 +72,16 @@ class SavedMaps(Mapping[str, SavedArray]):
         arrays: Mapping[str, SavedArray],
         *,
         ids: list[str] | None = None,
-        info: dict[str, Any] | None = None,
+        targets: np.ndarray | None = None,
+        info: dict[str, dict[str, Any]] | None = None,
+        key: dict[str, Any] | None = None,
         close: Callable[[], None] | None = None,
     ) -> None:
         self._arrays = dict(arrays)
         self.ids = ids
+        self.targets = targets
         self.info = info or {}
+        self.key = key
         self._close = close
 
     def __getitem__(self, name: str) -> SavedArray:
@@ -254,15 +261,20 @@ def _open_store(path: Path, group: Any) -> SavedMaps:
             RoadworthyWarning,
             stacklevel=4,
         )
-    info: dict[str, Any] = {"key": json.loads(group.attrs.get("key", "{}"))}
+    info: dict[str, dict[str, Any]] = {}
     for node_name, array in group["maps"].arrays() if "maps" in group else ():
         info[unquote(node_name)] = {**array.attrs.get("method", {}), **array.attrs.get("notes", {})}
     with contextlib.suppress(KeyError):
         for node_name, extra in group["per_sample"].groups():
             for key, values in extra.arrays():
                 info[unquote(node_name)][unquote(key)] = values[: int(values.attrs["finished"])]
-    info["targets"] = group["targets"][:n] if "targets" in group else None
-    return SavedMaps(arrays, ids=[str(sample) for sample in group[IDS][:n]] if n else [], info=info)
+    return SavedMaps(
+        arrays,
+        ids=[str(sample) for sample in group[IDS][:n]] if n else [],
+        targets=np.asarray(group["targets"][:n], dtype=np.int64) if "targets" in group else None,
+        info=info,
+        key=json.loads(group.attrs.get("key", "{}")),
+    )
 
 
 class _Rows:

@@ -1,16 +1,17 @@
 """Maps written to disk as they are made: a zarr 3 store that an interrupted run goes on with.
 
-Layout: ``maps/NAME`` (percent-encoded), ``ids``, ``targets`` and ``per_sample/NAME/KEY`` grow block by block; a block
-is one chunk, compressed and with a checksum (crc32c). Each array's attribute ``finished`` is the number of rows that
-count. It is raised, in one atomic replacement of the metadata, only after the rows before it are written; whatever
-a killed run left beyond it is written again.
+Layout: ``maps/NAME`` (percent-encoded), ``ids``, ``digests``, ``targets`` and ``per_sample/NAME/KEY`` grow block by
+block; a block is one chunk, compressed and with a checksum (crc32c). A digest is a hash of a sample's values and of
+the class that was asked for, so that maps are never taken for those of other samples with equal ids. Each array's
+attribute ``finished`` is the number of rows that count. It is raised, in one atomic replacement of the metadata, only
+after the rows before it are written; whatever a killed run left beyond it is written again.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -18,12 +19,12 @@ from urllib.parse import quote
 import numpy as np
 import torch
 
-from roadworthy.attribution.front import Explained, Explainer
+from roadworthy.attribution.explainer import Explained, Explainer
 from roadworthy.attribution.requests import Methods, Request
-from roadworthy.attribution.samples import Images, Samples, as_labels, blocks
-from roadworthy.attribution.saved import FORMAT, IDS, SavedMaps, open_maps
+from roadworthy.attribution.samples import Images, Samples, blocks
+from roadworthy.attribution.saved import DIGESTS, FORMAT, IDS, SavedMaps, open_maps
 from roadworthy.errors import DataError, InputError
-from roadworthy.provenance import model_fingerprint
+from roadworthy.provenance import callable_fingerprint, model_fingerprint
 from roadworthy.types import Ids
 
 
@@ -105,8 +106,13 @@ class MapStore:
             fill_value="" if text else (np.nan if values.dtype.kind == "f" else -1),
         )
 
-    def check_ids(self, start: int, ids: list[str]) -> None:
-        """Hold a block's ids against those stored.
+    def check_samples(self, start: int, ids: Sequence[str], digests: np.ndarray) -> None:
+        """Hold a block's samples against those stored.
+
+        Args:
+            start: position of the block's first sample.
+            ids: its sample ids.
+            digests: int64 (n,), see :func:`sample_digests`.
 
         Raises:
             DataError: they differ, naming the first that does.
@@ -120,6 +126,14 @@ class MapStore:
                     f"{self.path} holds maps of other samples: number {start + place} is {old!r} there and {new!r} "
                     "here. Choose another path, or delete this folder."
                 )
+        stored = np.asarray(self.group[DIGESTS][start : start + len(known)])
+        changed = np.flatnonzero(stored != digests[: len(known)])
+        if len(changed):
+            raise DataError(
+                f"{self.path}: {len(changed)} samples have changed since their maps were made, the first "
+                f"{ids[int(changed[0])]!r}: they have other values, or another class to explain. Choose another "
+                "path, or delete this folder."
+            )
 
     def complete(self, n: int) -> None:
         """Note that all ``n`` samples are done."""
@@ -207,32 +221,50 @@ def _block_of(path: str | Path, block: int) -> int:
 def _key(explainer: Explainer, samples: Samples, target: Any) -> dict[str, Any]:
     classifier = explainer.classifier
     values = explainer.resolved(samples.images.shape[1])
-    given = target if isinstance(target, str) else _hash(as_labels(target, None, "target"))
-    normalize = classifier.normalize
+    normalize, output = classifier.normalize, classifier.output
     return {
         "model": model_fingerprint(classifier.model),
         "settings": values.describe(),
         "seed": explainer.seed,
-        "target": given,
+        "target": target if isinstance(target, str) else "given",  # the classes themselves are in the digests
         "normalize": None if normalize is None else [np.asarray(part, dtype=float).tolist() for part in normalize],
-        "output": getattr(classifier.output, "__qualname__", None) or classifier.output,
+        "output": callable_fingerprint(output) if callable(output) else output,
         "layout": classifier.layout,
     }
 
 
-def _hash(values: torch.Tensor) -> str:
-    return "given:" + hashlib.blake2b(values.numpy().tobytes(), digest_size=8).hexdigest()
+def sample_digests(samples: Samples) -> np.ndarray:
+    """Hash each sample's values and the class that was asked for, if one was; int64 (n,).
+
+    Example:
+        >>> one, other = (Samples(torch.zeros(2, 3), ["a", "b"], [0, last]) for last in (1, 2))
+        >>> (sample_digests(one) == sample_digests(other)).tolist()
+        [True, False]
+    """
+    images = np.ascontiguousarray(samples.images.cpu().numpy())
+    classes = samples.labels if isinstance(samples.target, str) else samples.target
+    if classes is None or (isinstance(samples.target, str) and samples.target != "label"):
+        classes = torch.full((len(images),), -1)
+    found = np.empty(len(images), dtype=np.int64)
+    for row, (values, asked) in enumerate(zip(images, classes.tolist(), strict=True)):
+        digest = hashlib.blake2b(f"{images.dtype}{values.shape}{asked}".encode(), digest_size=8)
+        digest.update(values)
+        found[row] = int.from_bytes(digest.digest(), "little", signed=True)
+    return found
 
 
 def _write_block(store: MapStore, explainer: Explainer, samples: Samples, start: int) -> None:
     end = start + len(samples.ids)
-    store.check_ids(start, samples.ids)
+    digests = sample_digests(samples)
+    store.check_samples(start, samples.ids, digests)
     waiting = [request for request in explainer.requests if store.finished(_node(request.name)) < end]
     for request in explainer.requests:
         _check_method(store, explainer, request)
     explainer.tick((len(explainer.requests) - len(waiting)) * len(samples.ids))
     if waiting:
-        _append(store, explainer, explainer.explain(samples, only=waiting), waiting, samples, start)
+        found = explainer.explain(samples, only=waiting)
+        store.append(DIGESTS, start, digests)
+        _append(store, explainer, found, waiting, samples, start)
 
 
 def _append(
