@@ -15,7 +15,7 @@ import pytest
 
 from roadworthy.errors import DataError, InputError
 from roadworthy.evaluation import Result
-from roadworthy.report import report
+from roadworthy.report import curves_figure, report
 
 Make = Callable[..., Result]
 HOSTILE = "<script>window.pwned=1</script>"
@@ -269,3 +269,47 @@ def test_paths_that_cannot_be_used(make_result: Make, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no result lies here"):
         report(tmp_path, tmp_path / "x.html")
     assert not (tmp_path / "x.html").exists()
+
+
+def test_without_labels_the_page_speaks_of_agreement(make_result: Make, tmp_path: Path) -> None:
+    result = make_result({"ig": 1.0, "random": 0.0}, n=60, samples=1)
+    result.scores.top1[:, :, 0] = 1
+    result.settings["labels"] = "model"
+    _, page = write(result, tmp_path)
+    assert "accuracy" not in page.text.lower()
+    assert "accuracy" not in page.scripts[0][1]
+    assert "Agreement with the model's own answers100\u00a0%" in page.text
+    assert "top-1 agreement" in page.text
+    assert "label class" not in page.text
+    assert {"right:", "wrong:"} & set(page.text.split()) == set()
+    assert curves_figure(result).axes[0].get_ylabel() == "top-1 agreement"
+
+
+def test_a_saved_result_edited_with_hostile_text_stays_text(make_result: Make, tmp_path: Path) -> None:
+    make_result({"ig": 1.0, "random": 0.0}, n=40, samples=1).save(tmp_path / "run")
+    file = tmp_path / "run" / "result.json"
+    head = json.loads(file.read_text())
+    head["classes"] = [HOSTILE] * 10
+    head["warnings"] = [HOSTILE, "\udc80\u202e"]
+    head["method_info"][HOSTILE] = [HOSTILE, None]
+    head["method_info"][f"{HOSTILE}_share"] = [0.5, float("nan")]
+    head["method_info"]["odd_share"] = ["<b>", None]
+    strange = {"strategy": {HOSTILE: 1}, HOSTILE: [HOSTILE, float("inf")], "classes": HOSTILE, "labels": [HOSTILE]}
+    head["settings"] |= strange
+    head["provenance"] |= {HOSTILE: {HOSTILE: [{HOSTILE: None}]}, "versions": None}
+    file.write_text(json.dumps(head))
+    page = Page(report(tmp_path / "run", tmp_path / "x.html").read_text(encoding="utf8"))
+    assert {tag for tag, _ in page.tags} <= TAGS
+    assert len(page.scripts) == 3
+    assert not [script for attributes, script in page.scripts if not attributes and "pwned" in script]
+    assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on")]
+    assert page.text.count(HOSTILE) > 8
+
+
+def test_the_ranking_to_download_says_what_its_numbers_are(plain: tuple[Result, str, Page]) -> None:
+    _, _, page = plain
+    (link,) = (a["href"] for tag, a in page.tags if tag == "a" and a.get("download") == "ranking.csv")
+    text = base64.b64decode(link.removeprefix("data:text/csv;base64,")).decode()
+    row = next(csv.DictReader(io.StringIO(text)))
+    said = [row[name] for name in ("score_name", "direction", "readout", "level", "n")]
+    assert said == ["symmetric gain", "higher is better", "top1", "0.95", "300"]

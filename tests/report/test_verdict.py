@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from scipy.stats import binom
 from roadworthy.errors import InputError
 from roadworthy.evaluation import Result
 from roadworthy.report import verdict
-from roadworthy.report.findings import Findings, above_chance, chance
+from roadworthy.report.findings import Findings, above_chance, chance, labelled
 
 Make = Callable[..., Result]
 
@@ -135,6 +136,76 @@ def test_few_samples_lower_the_trust(make_result: Make, n: int, level: str) -> N
     found = verdict(make_result({"best": 2.0, "weak": 0.5, "random": -0.5}, n=n, jitter=0.01))
     assert found.level == level
     assert f"{n} samples" in found.trust
+    assert ("(below 50, a few rare hits can pass for a real difference)" in found.trust) == (n < 50)
+
+
+@pytest.mark.parametrize(("n", "said"), [(1, False), (2, True), (49, True), (50, False)])
+def test_below_fifty_samples_a_difference_may_be_a_rare_hit(make_result: Make, n: int, said: bool) -> None:
+    assert ("a few rare hits can pass for a real difference" in verdict(make_result(n=n)).trust) == said
+
+
+@pytest.mark.parametrize(
+    ("planted", "below"),
+    [
+        ({"ig": 1.8, "gb": 0.4, "grad": 0.2, "sobel": 1.1, "random": 0.0}, ("gb", "grad")),
+        ({"ig": 1.8, "gb": 0.4, "inverse:gb": 1.1, "random": 0.0}, ("gb",)),
+        ({"ig": 0.3, "grad": 0.2, "center": 1.8}, ("ig", "grad")),
+        ({"ig": 1.8, "gb": -1.2, "random": 0.0}, ()),
+        ({"ig": 1.8, "grad": 1.1, "sobel": 1.12, "random": 0.0}, ()),
+    ],
+    ids=["sobel between", "an inverse", "a control leads", "random alone", "not told apart"],
+)
+def test_methods_below_a_control_are_named(make_result: Make, planted: dict, below: tuple[str, ...]) -> None:
+    result = make_result(planted)
+    found = verdict(result)
+    assert found.below_control == below
+    pairs = result.pairwise()
+    for method in below:
+        above = pairs[(pairs.other == method) & pairs.different].method
+        assert set(above) & {"sobel", "center", "inverse:gb"}
+    if below:
+        assert found.leads.endswith(f"; below a control: {' and '.join(below)}.")
+    else:
+        assert "below a control" not in found.leads
+
+
+def unlabelled(result: Result, **changes: object) -> Result:
+    """The result as it is without labels: every intact answer is the reference."""
+    result.scores.top1[:, :, 0] = 1
+    return replace(result, **changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"settings": {"labels": "model"}},
+        {"settings": {"labels": "none"}},
+        {"warnings": ["no labels were given: top-1 and top-5 are agreement with the model's own intact answers"]},
+    ],
+    ids=["setting", "none", "warning"],
+)
+def test_without_labels_there_is_no_accuracy(make_result: Make, changes: dict) -> None:
+    result = unlabelled(make_result({"best": 1.6, "random": 0.0}), **changes)
+    found = verdict(result)
+    assert "accuracy" not in str(found)
+    assert "symmetric gain by top-1 agreement" in found.leads
+    own = "hits are agreement with the model's own answers (100\u00a0% with nothing removed) for want of labels"
+    assert own in found.trust
+    assert found.level == "care"
+
+
+def test_labels_that_were_given_are_an_accuracy_whatever_is_warned_of(make_result: Make) -> None:
+    result = make_result(warnings=["no labels were given"])
+    assert not labelled(result)
+    assert labelled(replace(result, settings={"labels": "given"}))
+    assert labelled(make_result(warnings=["labels look shifted: no labels were given"]))
+
+
+def test_without_labels_few_samples_are_no_reason_to_call_agreement_chance(make_result: Make) -> None:
+    result = unlabelled(make_result(n=3, classes=2), settings={"labels": "model"})
+    assert not above_chance(replace(result, settings={}))
+    assert above_chance(result)
+    assert "chance (" not in verdict(result).leads
 
 
 def test_one_sample_gives_no_ranking(make_result: Make) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 import pandas as pd
 
 from roadworthy.evaluation.result import Result
-from roadworthy.report.findings import Material, chance
+from roadworthy.report.findings import Material, chance, words_of
 from roadworthy.report.styles import Style, method_styles
 from roadworthy.report.tables import name
 from roadworthy.report.text import chart_text
-from roadworthy.report.words import ORDERS, READOUTS
+from roadworthy.report.words import ORDERS
 
 _DASH_ARRAYS = {"solid": "none", "dash": "7 3", "dashdot": "8 3 2 3", "longdash": "12 4", "dot": "2 2"}
 
@@ -32,8 +32,8 @@ def chart_data(material: Material) -> dict[str, Any]:
         "methods": [{"name": chart_text(method), **vars(styles[method])} for method in result.methods],
         "readouts": {
             key: {
-                "name": READOUTS[key].name,
-                "chance": chance(result) if READOUTS[key].has_chance else None,
+                "name": words_of(result, key).name,
+                "chance": chance(result) if words_of(result, key).has_chance else None,
                 **{column: _values(result, frame, column, orders) for column in ("value", "low", "high")},
             }
             for key, frame in material.curves.items()
@@ -51,7 +51,7 @@ def switches(material: Material) -> str:
     result = material.result
     readouts = "".join(
         f'<label><input type="radio" name="readout" value="{key}"{" checked" if key == result.readout else ""}>'
-        f"{READOUTS[key].name}</label>"
+        f"{words_of(result, key).name}</label>"
         for key in material.curves
     )
     styles = method_styles(result.methods)

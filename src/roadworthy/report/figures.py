@@ -14,12 +14,12 @@ import numpy as np
 from roadworthy.errors import InputError
 from roadworthy.evaluation.result import Result
 from roadworthy.evaluation.result_files import in_one_step
-from roadworthy.report.findings import chance
+from roadworthy.report.findings import chance, words_of
 from roadworthy.report.pictures import image_array, map_array, resized, spread
 from roadworthy.report.sheet import class_name
 from roadworthy.report.styles import method_styles
 from roadworthy.report.text import clean
-from roadworthy.report.words import ORDERS, READOUTS
+from roadworthy.report.words import ORDERS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,9 +75,9 @@ def curves_figure(result: Result, readout: str | None = None, *, level: float = 
         _draw_order(axes, frame[frame["order"] == order], result)
         axes.set_title(f"{ORDERS[order].short}: {ORDERS[order].first}", fontsize=9)
         axes.set_xlabel("share removed", fontsize=9)
-        if READOUTS[readout].has_chance:
+        if words_of(result, readout).has_chance:
             axes.axhline(chance(result), color="#555555", linewidth=0.8, linestyle=(0, (4, 3)), label="chance")
-    panels[0].set_ylabel(READOUTS[readout].name, fontsize=9)
+    panels[0].set_ylabel(words_of(result, readout).name, fontsize=9)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=8, frameon=False)
     return figure

@@ -10,13 +10,11 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from roadworthy import statistics
 from roadworthy.errors import InputError
 from roadworthy.evaluation.result import Result
 from roadworthy.report.styles import is_control
-from roadworthy.report.words import READOUTS
-from roadworthy.statistics import RankAgreement
-
-SURE = 0.05  # one-sided level at which an accuracy counts as clearly above chance, as the evaluation's own check
+from roadworthy.report.words import READOUTS, ReadoutWords, readout_words
 
 Standing = Literal["above", "open", "below", "unknown"]
 
@@ -35,7 +33,7 @@ class Findings:
     result: Result
     readout: str
     ranking: pd.DataFrame
-    agreement: RankAgreement | None
+    agreement: statistics.RankAgreement | None
 
     @classmethod
     def of(cls, result: Result, readout: str | None = None, *, level: float = 0.95) -> Findings:
@@ -68,6 +66,11 @@ class Findings:
     def score_name(self) -> str:
         """What the score is, in words."""
         return str(self.ranking.attrs["score"])
+
+    @property
+    def words(self) -> ReadoutWords:
+        """How the readout is spoken of."""
+        return words_of(self.result, self.readout)
 
     @property
     def both_orders(self) -> bool:
@@ -116,6 +119,15 @@ class Findings:
             return "unknown"
         return "above" if row["low"] > 0 else "below" if row["high"] < 0 else "open"
 
+    def below_control(self) -> list[str]:
+        """Real methods that are told apart from a control other than ``random`` and worse than it, best first."""
+        controls = [name for name in self.methods if is_control(name) and name != "random"]
+        return [
+            method
+            for method in self.real_methods
+            if any(self.apart(method, name) and self._place[name] < self._place[method] for name in controls)
+        ]
+
     def above_random(self) -> list[str]:
         """Methods, controls included, that are better than random maps, best first."""
         return [method for method in self.methods if self.against_random(method) == "above"]
@@ -146,11 +158,21 @@ def chance(result: Result) -> float:
 
 
 def above_chance(result: Result) -> bool:
-    """Whether the intact accuracy is clearly above chance (one-sided exact binomial test at 5 %)."""
-    from scipy.stats import binomtest
-
+    """Whether the intact accuracy is clearly above chance (5 %); without labels there is none to judge: True."""
     correct = round(result.intact_accuracy * result.n)
-    return bool(binomtest(correct, result.n, chance(result), alternative="greater").pvalue <= SURE)
+    return not labelled(result) or statistics.above_chance(correct, result.n, class_count(result))
+
+
+def labelled(result: Result) -> bool:
+    """Whether hits are counted against labels that were given, not against the model's own intact answers."""
+    if "labels" in result.settings:
+        return bool(result.settings["labels"] == "given")
+    return not any(warning.startswith("no labels were given") for warning in result.warnings)
+
+
+def words_of(result: Result, readout: str) -> ReadoutWords:
+    """How a readout of this result is spoken of."""
+    return readout_words(readout, labelled(result))
 
 
 def shown_readouts(result: Result) -> list[str]:

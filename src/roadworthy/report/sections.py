@@ -12,11 +12,11 @@ from roadworthy.evaluation.result_files import with_meaning
 from roadworthy.report import tables
 from roadworthy.report.chart import switches
 from roadworthy.report.figures import curves_figure, write_figure
-from roadworthy.report.findings import Material, above_chance, chance
+from roadworthy.report.findings import Material, above_chance, chance, labelled
 from roadworthy.report.sheet import sheet_section
 from roadworthy.report.text import asset, escape, number, percent
 from roadworthy.report.verdict import judge
-from roadworthy.report.words import READOUTS, orders_in_words
+from roadworthy.report.words import orders_in_words
 from roadworthy.statistics import pairwise_table
 
 
@@ -45,11 +45,10 @@ def verdict_section(material: Material) -> str:
     real, pairs = found.pairs
     rho = "–" if found.agreement is None else number(found.agreement.spearman_mean, 2)
     note = "one order only" if found.agreement is None else "mean Spearman, 1 is alike"
-    clear = "clearly above chance" if above_chance(result) else "not clearly above chance"
     known = any(found.against_random(method) != "unknown" for method in found.methods)
     better = f"{len(judged.above_random)} of {len(result.methods)}" if known else "–"
     tiles = [
-        ("Intact accuracy", percent(result.intact_accuracy), f"{clear}, {percent(chance(result))}"),
+        _intact_tile(result),
         ("Samples", number(result.n), "the same for all methods"),
         ("Pairs told apart", f"{real} of {pairs}", "after Holm's correction"),
         ("Better than random", better, "controls included" if known else "not known without a control"),
@@ -60,6 +59,14 @@ def verdict_section(material: Material) -> str:
         f'<section id="verdict" class="verdict {judged.level}"><h2>Verdict</h2><p>{escape(judged.leads)}</p>'
         f'<p>{escape(judged.trust)}</p></section><dl class="tiles">{cells}</dl>'
     )
+
+
+def _intact_tile(result: Result) -> tuple[str, str, str]:
+    shown = percent(result.intact_accuracy)
+    if not labelled(result):
+        return "Agreement with the model's own answers", shown, "nothing removed, no labels given"
+    clear = "clearly above chance" if above_chance(result) else "not clearly above chance"
+    return "Intact accuracy", shown, f"{clear}, {percent(chance(result))}"
 
 
 def _warnings(result: Result) -> str:
@@ -137,7 +144,7 @@ def _downloads(material: Material) -> str:
         f'<a class="button" download="{file}" href="data:text/csv;base64,{_base64_csv(frame)}">{file}</a>'
         for file, frame in frames.items()
     )
-    readout = READOUTS[material.result.readout].name
+    readout = material.main.words.name
     return f'<p>Ranking and pairs by {readout}; curves of every readout.</p><div class="bar">{links}</div>'
 
 

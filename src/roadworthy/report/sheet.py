@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from roadworthy.evaluation.result import Result, Sheet
+from roadworthy.report.findings import labelled
 from roadworthy.report.pictures import data_uri, image_array, map_array, most_bytes, spread
 from roadworthy.report.tables import name
 from roadworthy.report.text import clean, escape, percent
@@ -84,7 +85,7 @@ def _sample(result: Result, sheet: Sheet, plan: Plan, s: int) -> str:
     original = _picture(data_uri(image_array(sheet.images[s]), plan.side), "the intact image", sheet)
     return (
         f"<details{' open' if s == 0 else ''}><summary>Sample {name(sheet.ids[s])}: "
-        f"label {name(class_name(result, label))}, "
+        f"{f'label {name(class_name(result, label))}, ' if labelled(result) else ''}"
         f"answer on the intact image {name(class_name(result, intact))}</summary>"
         f'<div class="original">{original}<span>Intact image<br>{_answer(result, intact, label)}</span></div>'
         f'<div class="scroll" role="region" aria-label="Sample {escape(sheet.ids[s])}" tabindex="0">'
@@ -100,8 +101,8 @@ def class_name(result: Result, index: int) -> str:
 
 
 def _answer(result: Result, answer: int, label: int) -> str:
-    right = answer == label
-    mark, word, colour = ("✓", "right", "good") if right else ("✗", "wrong", "bad")
+    words = ("right", "wrong") if labelled(result) else ("as without removal", "changed")
+    mark, word, colour = ("✓", words[0], "good") if answer == label else ("✗", words[1], "bad")
     return (
         f'<span class="answer {colour}"><span aria-hidden="true">{mark}</span><span class="sr">{word}:</span> '
         f"{name(class_name(result, answer))}</span>"

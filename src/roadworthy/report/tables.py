@@ -10,10 +10,10 @@ from typing import Any
 import pandas as pd
 
 from roadworthy.evaluation.result import Result
-from roadworthy.report.findings import Findings, Standing
+from roadworthy.report.findings import Findings, Standing, words_of
 from roadworthy.report.styles import is_control
 from roadworthy.report.text import escape, number, p_value, percent, signed
-from roadworthy.report.words import ORDERS, READOUTS
+from roadworthy.report.words import ORDERS
 
 _STANDING: dict[Standing, str] = {"above": "better", "open": "not told apart", "below": "worse", "unknown": "–"}
 _COLUMNS = {"tied_share": "tied units"}
@@ -44,13 +44,13 @@ def ranking_table(found: Findings) -> str:
     """The ranking: score with interval, group, standing against random maps, and the area of each order."""
     head = [_head(text, css) for text, css in _ranking_head(found)]
     caption = (
-        f"Score: {escape(found.score_name)} of the {READOUTS[found.readout].name}, "
+        f"Score: {escape(found.score_name)} of the {found.words.name}, "
         f"{found.ranking.attrs['direction']}; {percent(found.level)} bootstrap interval over "
         f"{number(found.result.n)} samples. Methods that share a letter in <i>group</i> are not told apart."
     )
     bounds = _bounds(found.ranking)
     rows = [_ranking_row(found, found.row(method), bounds) for method in found.methods]
-    return table(caption, head, rows, label=f"Ranking by {READOUTS[found.readout].name}")
+    return table(caption, head, rows, label=f"Ranking by {found.words.name}")
 
 
 def _ranking_head(found: Findings) -> list[tuple[str, str]]:
@@ -115,7 +115,7 @@ def pairwise_matrix(found: Findings) -> str:
     """Differences of all pairs: row minus column, shaded where told apart, with Holm's p below each."""
     better = "the row is better" if found.ranking.attrs["higher_is_better"] else "the column is better"
     caption = (
-        f"Difference in {escape(found.score_name)} ({READOUTS[found.readout].name}), row minus column; a positive "
+        f"Difference in {escape(found.score_name)} ({found.words.name}), row minus column; a positive "
         f"difference means {better}. Bold and shaded: told apart, p ≤ {number(1 - found.level, 2)} after Holm's "
         "correction for all pairs."
     )
@@ -164,7 +164,7 @@ def agreement_table(found: Findings) -> str:
         )
     caption = (
         f"Rank correlation over {agreement.methods} methods between the orders, at equal shares removed "
-        f"({READOUTS[found.readout].name}): 1 is the same ranking, −1 the reverse, – undefined."
+        f"({found.words.name}): 1 is the same ranking, −1 the reverse, – undefined."
     )
     return table(caption, head, rows, label="Agreement of the orders", css="narrow")
 
@@ -179,8 +179,9 @@ def curve_table(result: Result, curves: pd.DataFrame, readout: str) -> str:
             for v, a, b in part[["value", "low", "high"]].itertuples(index=False)
         )
         rows.append(f'<tr>{_row_head(method)}<td class="left">{ORDERS[str(order)].short}</td>{cells}</tr>')
-    caption = f"Mean {READOUTS[readout].name} at each share removed; below it the 95\u00a0% band, point by point."
-    return table(caption, head, rows, label=f"Curves, {READOUTS[readout].name}")
+    what = words_of(result, readout).name
+    caption = f"Mean {what} at each share removed; below it the 95\u00a0% band, point by point."
+    return table(caption, head, rows, label=f"Curves, {what}")
 
 
 def frame_table(frame: pd.DataFrame, caption: str, label: str) -> str:
@@ -192,7 +193,10 @@ def frame_table(frame: pd.DataFrame, caption: str, label: str) -> str:
     rows = []
     shares = [str(column).endswith("_share") for column in frame.columns[1:]]
     for first, *rest in frame.itertuples(index=False, name=None):
-        cells = (percent(value) if share else _value(value) for share, value in zip(shares, rest, strict=True))
+        cells = (
+            percent(value) if share and isinstance(value, float) else _value(value)
+            for share, value in zip(shares, rest, strict=True)
+        )
         rows.append(f"<tr>{_row_head(first)}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
     return table(escape(caption), head, rows, label=label)
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from roadworthy.evaluation.result import Result
-from roadworthy.report.findings import Findings, above_chance, chance
+from roadworthy.report.findings import Findings, above_chance, chance, labelled
 from roadworthy.report.styles import is_control
 from roadworthy.report.text import clean, listed, number, percent
-from roadworthy.report.words import READOUTS
 
 AGREE, PARTLY = 0.8, 0.5  # mean Spearman correlation of the two orders: from here on they agree, or agree in part
 FEW, TOO_FEW = 100, 30  # samples: below these, trust with care, or little
+RARE = 50  # samples: below these a rare event may not have occurred yet; see roadworthy.statistics.bootstrap
 
 Trust = Literal["good", "care", "little", "none"]
 _TRUST: dict[Trust, str] = {
@@ -35,6 +35,7 @@ class Verdict:
         level: ``"good"``, ``"care"``, ``"little"`` or ``"none"``.
         leaders: the best method and those not told apart from it; empty when there is no ranking.
         above_random: methods better than random maps, best first.
+        below_control: methods told apart below a control other than random, best first.
     """
 
     leads: str
@@ -42,6 +43,7 @@ class Verdict:
     level: Trust
     leaders: tuple[str, ...]
     above_random: tuple[str, ...]
+    below_control: tuple[str, ...]
 
     def __str__(self) -> str:
         return f"{self.leads} {self.trust}"
@@ -51,8 +53,8 @@ def verdict(result: Result, *, level: float = 0.95) -> Verdict:
     """Say in two sentences which methods lead, which differences are real, and how far to trust it.
 
     Differences are real where the paired bootstrap over samples tells two methods apart, Holm-corrected over all
-    pairs. Trust falls with an intact accuracy at chance, orders that contradict each other, a single order, few
-    samples, and warnings.
+    pairs. Methods told apart below a control are named. Trust falls with an intact accuracy at chance, no labels,
+    orders that contradict each other, a single order, few samples, and warnings.
 
     Args:
         result: what an evaluation found.
@@ -86,7 +88,8 @@ def judge(found: Findings) -> Verdict:
     worst = max((level for level, _ in reasons), key=_ORDER.index)
     why = [reason for _, reason in reasons]
     trust = f"{_TRUST[worst]}: {', '.join(why[:-1])} and {why[-1]}."
-    return Verdict(_leads(found) + ".", trust, worst, leaders, tuple(found.above_random()))
+    lists = tuple(found.above_random()), tuple(found.below_control())
+    return Verdict(_leads(found) + ".", trust, worst, leaders, *lists)
 
 
 def _no_ranking(found: Findings) -> bool:
@@ -110,7 +113,9 @@ def _leads(found: Findings) -> str:
             f"to be better than another, not even the first, {_scored(found, found.methods[0])}"
         )
     controls = [name for name in (found.methods[0], *found.not_apart_from_best()) if is_control(name)]
-    return f"{_beaten(found, controls) if controls else _leader(found)}; {_against_random(found)}"
+    below = found.below_control()
+    parts = [_beaten(found, controls) if controls else _leader(found), _against_random(found)]
+    return "; ".join([*parts, f"below a control: {listed([clean(name) for name in below])}"] if below else parts)
 
 
 def _only(found: Findings) -> str:
@@ -195,6 +200,9 @@ def _orders(found: Findings) -> tuple[Trust, str]:
 
 def _intact(result: Result) -> tuple[Trust, str]:
     shown = f"{percent(result.intact_accuracy)} (chance {percent(chance(result))})"
+    if not labelled(result):
+        own = f"agreement with the model's own answers ({percent(result.intact_accuracy)} with nothing removed)"
+        return "care", f"hits are {own} for want of labels"
     if above_chance(result):
         return "good", f"the intact accuracy is {shown}"
     return "none", f"the intact accuracy of {shown} is not clearly above chance"
@@ -203,16 +211,15 @@ def _intact(result: Result) -> tuple[Trust, str]:
 def _samples(n: int) -> tuple[Trust, str]:
     if n == 1:
         return "none", "there is only 1 sample"
-    if n < TOO_FEW:
-        return "little", f"there are only {n} samples"
     if n < FEW:
-        return "care", f"there are only {n} samples"
+        rare = f" (below {RARE}, a few rare hits can pass for a real difference)" if n < RARE else ""
+        return "little" if n < TOO_FEW else "care", f"there are only {n} samples{rare}"
     return "good", f"there are {n} samples"
 
 
 def _scored(found: Findings, name: str) -> str:
     row = found.row(name)
-    what = f"{found.score_name} by {READOUTS[found.readout].name}"
+    what = f"{found.score_name} by {found.words.name}"
     interval = ""
     if not math.isnan(row["low"]):
         interval = f", {percent(found.level)} interval {number(row['low'])} to {number(row['high'])}"

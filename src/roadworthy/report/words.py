@@ -17,7 +17,6 @@ class ReadoutWords(NamedTuple):
     """How a readout is spoken of."""
 
     name: str
-    explained: str
     has_chance: bool
 
 
@@ -27,11 +26,26 @@ ORDERS = {
     "lerf": OrderWords("LeRF", "least relevant first", "higher is better"),
 }
 READOUTS = {
-    "top1": ReadoutWords("top-1 accuracy", "share of samples whose label is the model's first answer", True),
-    "top5": ReadoutWords("top-5 accuracy", "share of samples whose label is among the first five answers", False),
-    "probability": ReadoutWords("probability", "mean softmax probability of the target class", False),
-    "logit": ReadoutWords("logit", "mean logit of the target class", False),
+    "top1": ReadoutWords("top-1 accuracy", True),
+    "top5": ReadoutWords("top-5 accuracy", False),
+    "probability": ReadoutWords("probability", False),
+    "logit": ReadoutWords("logit", False),
 }
+# where no labels were given, hits are counted against the model's own answers: that is no accuracy
+_UNLABELLED = {
+    "top1": ReadoutWords("top-1 agreement", True),
+    "top5": ReadoutWords("top-5 agreement", False),
+}
+
+
+def readout_words(readout: str, labelled: bool = True) -> ReadoutWords:
+    """Return how a readout is spoken of, with labels or without.
+
+    Example:
+        >>> readout_words("top1").name, readout_words("top1", labelled=False).name
+        ('top-1 accuracy', 'top-1 agreement')
+    """
+    return READOUTS[readout] if labelled else _UNLABELLED.get(readout, READOUTS[readout])
 
 
 def orders_in_words(orders: list[str]) -> str:
