@@ -269,11 +269,9 @@ def _array(values: Any) -> np.ndarray:
 
 
 def _call(name: str, function: Callable[..., Any], job: Job) -> np.ndarray:
-    images = job.images.clone()
-    if job.classifier.layout == "NHWC" and images.ndim > 2:
-        images = images.movedim(1, -1)
+    # the images are in pixel units and channels first, so the model it gets must take them so
     try:
-        return _array(function(job.model, images, job.targets.clone()))
+        return _array(function(job.classifier.as_model(), job.images.clone(), job.targets.clone()))
     except (TypeError, ValueError) as error:
         raise AttributionError(
             f"{name!r}: the callable failed with {type(error).__name__}: {error}; it is called as "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +19,9 @@ from roadworthy.errors import DataError, RoadworthyWarning
 FORMAT = "roadworthy-maps"
 IDS = "ids"
 DIGESTS = "digests"
+_MOST_BYTES = 2**40  # of an array that a file may declare; what is larger is no file of maps
+_MOST_VALUES = 2**28  # of one sample: 9000 x 9000 pixels in three channels
+_MOST_IN_CHUNK = 2**32  # bytes that are decompressed together
 
 
 class SavedArray:
@@ -120,7 +124,8 @@ def open_maps(path: str | Path) -> SavedMaps:
         :class:`SavedMaps`, whose arrays are read when sliced.
 
     Raises:
-        DataError: no such file, an unknown kind, object arrays (they would have to be unpickled), or no maps inside.
+        DataError: no such file, an unknown kind, object arrays (they would have to be unpickled), no maps inside, or
+            an array that declares more than 2**40 bytes, or 2**28 values a sample.
 
     Example:
         >>> import tempfile
@@ -151,6 +156,23 @@ def _is_map(dtype: Any, shape: tuple[int, ...]) -> bool:
     return np.dtype(dtype).kind in "fiub" and len(shape) >= 2
 
 
+def _check_size(name: str, dtype: Any, shape: tuple[int, ...], chunk: tuple[int, ...] | None = None) -> None:
+    """Refuse sizes that no maps have before anything is decompressed: a few bytes can declare them."""
+    item = np.dtype(dtype).itemsize
+    total, sample = item * math.prod(shape), math.prod(shape[1:])
+    if total > _MOST_BYTES or sample > _MOST_VALUES:
+        raise DataError(
+            f"maps: {name!r} declares shape {tuple(shape)} of {np.dtype(dtype)}, {total:.1e} bytes and {sample:.1e} "
+            f"values a sample; at most {_MOST_BYTES:.1e} and {_MOST_VALUES:.1e} are read. Store smaller maps, or cut "
+            "the file"
+        )
+    if chunk is not None and item * math.prod(chunk) > _MOST_IN_CHUNK:
+        raise DataError(
+            f"maps: {name!r} is stored in chunks {tuple(chunk)} of {np.dtype(dtype)}, of which each is decompressed "
+            f"whole; at most {_MOST_IN_CHUNK:.1e} bytes are. Store it in smaller chunks"
+        )
+
+
 def _refuse_objects(name: str, dtype: Any) -> None:
     if np.dtype(dtype).hasobject:
         raise DataError(f"maps: {name!r} is an array of Python objects, which is not read (it would be unpickled)")
@@ -173,6 +195,10 @@ def _open_npz(path: Path) -> SavedMaps:
                 )
                 shape, _, dtype = header(member)
             _refuse_objects(name, dtype)
+            _check_size(name, dtype, shape)
+            held = archive.getinfo(f"{name}.npy").file_size
+            if np.dtype(dtype).itemsize * math.prod(shape) > held:
+                raise DataError(f"maps: {name!r} declares shape {shape} of {dtype}, but holds {held} bytes")
             if name == IDS:
                 ids = [str(sample) for sample in _npz_member(path, name)]
             elif _is_map(dtype, shape):
@@ -208,9 +234,12 @@ def _open_hdf5(path: Path) -> SavedMaps:
 
     def visit(name: str, node: Any) -> None:
         if isinstance(node, h5py.Dataset) and name != IDS and _is_map(node.dtype, node.shape):
+            _check_size(name, node.dtype, node.shape, node.chunks)
             arrays[name] = SavedArray(name, node.shape, node.dtype, node.__getitem__)
 
     file.visititems(visit)
+    if IDS in file:
+        _check_size(IDS, file[IDS].dtype, file[IDS].shape, file[IDS].chunks)
     ids = [str(sample) for sample in file[IDS].asstr()[:]] if IDS in file else None
     return SavedMaps(arrays, ids=ids, close=file.close)
 
@@ -223,7 +252,11 @@ def _open_zarr(path: Path) -> SavedMaps:
     if isinstance(node, zarr.Array):
         name = path.stem
         _refuse_objects(name, node.dtype)
+        _check_size(name, node.dtype, node.shape, node.chunks)
         return SavedMaps({name: SavedArray(name, node.shape, node.dtype, node.__getitem__)})
+    for name, member in node.members(max_depth=None):
+        if isinstance(member, zarr.Array):
+            _check_size(name, member.dtype, member.shape, member.chunks)
     if node.attrs.get("format") == FORMAT:
         return _open_store(path, node)
     arrays, ids = {}, None
