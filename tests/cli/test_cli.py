@@ -94,6 +94,72 @@ def test_report_is_made_anew_from_the_folder(command, tmp_path: Path) -> None:
     assert (tmp_path / "run" / "report.html").exists()
     assert (tmp_path / "run" / "result.json").stat().st_mtime_ns == kept, "the result itself is not touched"
     assert "report: run/report.html" in out
+    code, out, _ = command("report", "run", "--json")
+    assert json.loads(out)["verdict"]
+
+
+def test_maps_of_other_samples_are_refused(command) -> None:
+    assert command("attribute", "--methods", "ig", "--n", "20", "--seed", "1", "--out", "s1.zarr")[0] == 0
+    code, out, err = command("road", "--methods", "ig=s1.zarr,random", "--n", "20", "--fractions", ".5")
+    assert code == 2
+    assert "no map for" in err or "maps are of other samples" in err
+    assert out == ""
+
+
+def test_maps_of_another_model_are_told(command) -> None:
+    assert command("attribute", "--methods", "ig", "--n", "20", "--out", "m.zarr")[0] == 0
+    line = ("road", "--methods", "ig=m.zarr", "--n", "20", "--fractions", ".5", "--out", "run")
+    assert "another model" not in command(*line)[2]
+    assert "another model" in command(*line[:-1], "run2", "--normalize", ".5/.5")[2]
+
+
+def test_options_are_checked_before_anything_is_trained(command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("roadworthy.model.own.fit", lambda *_, **__: pytest.fail("trained"))
+    monkeypatch.setenv("ROADWORTHY_CACHE", "empty")
+    for wrong in (("--fractions", "10,30"), ("--methods", "nope"), ("--imputer", "nope"), ("--methods", "a=no.npy")):
+        assert command("road", *wrong)[0] == 2
+
+
+def test_a_model_at_chance_can_be_run_on_purpose(command, tmp_path: Path) -> None:
+    (tmp_path / "nets.py").write_text(
+        "import torch\n\ndef blind():\n    torch.manual_seed(0)\n"
+        "    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))\n"
+    )
+    line = ("road", "--model", "nets:blind", "--methods", "grad,random", "--n", "60", "--fractions", ".5")
+    code, _, err = command(*line)
+    assert code == 2
+    assert "--intact-check warn" in err
+    on_purpose = [sys.executable, "-m", "roadworthy", *line, "--intact-check", "warn", "--out", "run"]
+    done = subprocess.run(on_purpose, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "warning: intact accuracy is" in done.stderr
+
+
+def test_another_process_in_the_folder_is_refused(command, tmp_path: Path) -> None:
+    from roadworthy.cli.claim import claimed
+
+    with claimed(tmp_path / "run"):
+        holder = subprocess.run(
+            [sys.executable, "-m", "roadworthy", "road", *SMALL, "--out", "run"],
+            cwd=tmp_path, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    assert holder.returncode == 2
+    assert "another process is working in run" in holder.stderr
+    assert command("road", *SMALL, "--out", "run")[0] == 0
+
+
+def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
+    line = f"set -o pipefail; {sys.executable} -m roadworthy sources | head -1"
+    done = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("data sets")
+
+
+def test_a_narrow_terminal_still_shows_the_numbers(cache: Path, tmp_path: Path) -> None:
+    environment = os.environ | {"ROADWORTHY_CACHE": str(cache), "COLUMNS": "20"}
+    line = [sys.executable, "-m", "roadworthy", "road", *SMALL, "--out", "run"]
+    done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert "sobel" in done.stdout
 
 
 def test_sources_lists_everything(command) -> None:
@@ -163,10 +229,10 @@ def test_a_stopped_run_is_completed_by_the_same_command(cache: Path, tmp_path: P
     environment = os.environ | {"ROADWORTHY_CACHE": str(cache), "OMP_NUM_THREADS": "1"}
     line = [sys.executable, "-m", "roadworthy", "road", "--methods", "ig-sg,occlusion,random", "--fractions", ".3,.7"]
     subprocess.run(
-        [*line, "--out", "whole", "--n", "300"], cwd=tmp_path, env=environment, check=True, capture_output=True
+        [*line, "--out", "whole", "--n", "100"], cwd=tmp_path, env=environment, check=True, capture_output=True
     )
     started = subprocess.Popen(
-        [*line, "--out", "run", "--n", "300"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE
+        [*line, "--out", "run", "--n", "100"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE
     )
     marker = tmp_path / "run" / "maps.zarr" / "zarr.json"
     deadline = time.monotonic() + 120
@@ -176,8 +242,10 @@ def test_a_stopped_run_is_completed_by_the_same_command(cache: Path, tmp_path: P
     started.send_signal(sent)
     _, err = started.communicate(timeout=60)
     assert started.returncode == (130 if sent == signal.SIGINT else -signal.SIGKILL), err
+    if sent == signal.SIGINT:
+        assert b"The same command goes on" in err
     done = subprocess.run(
-        [*line, "--out", "run", "--n", "300"],
+        [*line, "--out", "run", "--n", "100"],
         cwd=tmp_path,
         env=environment,
         capture_output=True,

@@ -46,7 +46,8 @@ def attribute(
         images: (N, C, H, W) in pixel units ([0, 1]), (N, C, T) series or (N, F) tables, as tensor or array in
             ``layout``; or a Split, a Batch, or batches, which are channels first and bring labels and ids.
         methods: names (:data:`roadworthy.attribution.methods` lists them), callables ``(model, images, targets)``
-            that return an array, or a mapping from names of one's own to either. ``"inverse:NAME"`` is minus NAME.
+            that return an array (the model they get takes the images they get, in pixel units and channels first, and
+            returns class scores), or a mapping from names of one's own to either. ``"inverse:NAME"`` is minus NAME.
         labels: one class per sample, for ``target="label"``.
         target: the class to explain: ``"predicted"``, ``"label"``, or one class per sample.
         seed: keys all random draws, together with the sample ids.

@@ -60,7 +60,7 @@ def attribute(
     )
     options = {"target": target, "settings": settings, "seed": seed, "max_batch": max_batch}
     with claimed(folder.parent, folder.name):
-        store = store_maps(subject, wanted, folder, options)
+        store_maps(subject, wanted, folder, options)
     if as_json:
         print_json({"maps": str(folder), "n": len(subject.split), "methods": list(wanted)})
     else:

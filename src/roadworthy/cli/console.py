@@ -25,7 +25,15 @@ from rich.text import Text
 if TYPE_CHECKING:
     import pandas as pd
 
-out = Console()
+
+class _Output(Console):
+    def on_broken_pipe(self) -> None:
+        """Let the command end quietly where the reader has left; rich would exit with 1."""
+        self.quiet = True
+        raise BrokenPipeError
+
+
+out = _Output()
 err = Console(stderr=True)
 MIN_WIDTH = 80  # a table squeezed into less shows nothing
 _EVERY = 15.0  # seconds between lines where standard error is no terminal

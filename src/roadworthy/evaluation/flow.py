@@ -67,7 +67,9 @@ def evaluate(
         labels: int (N,), for images given as a tensor or array. None scores agreement with the model's own
             intact answers, and says so.
         attributions: method names, or a mapping from names to method names, callables
-            ``(model, images, targets)`` or arrays (N, H, W) or (N, C, H, W); maps are channels first in any layout.
+            ``(model, images, targets)`` or arrays (N, H, W) or (N, C, H, W). Maps are channels first in any layout.
+            A callable gets images in pixel units, channels first, and a model that takes those and returns class
+            scores (N, K): your own, behind ``normalize``, ``layout`` and ``output`` where these are set.
         strategy: a preset (``"road"``, ``"pixel-flipping"``, ``"deletion"``, ``"insertion"``) or a Strategy.
         fractions: shares removed; 0 is always evaluated first. None keeps the preset's: .1 .3 .5 .7 .9 for road.
         order: ``"morf"``, ``"lerf"`` or ``"both"``; None keeps the preset's (``"both"`` for road).

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from roadworthy.attribution.front import Explainer
-from roadworthy.attribution.samples import Samples
+from roadworthy.attribution import Explainer, Samples
 from roadworthy.errors import AttributionError, InputError
 from roadworthy.evaluation.inputs import Stream
 from roadworthy.fingerprints import callable_fingerprint
@@ -134,19 +133,18 @@ class MapSources:
             raise AttributionError(f"{name}: {shape[0]} maps for {self.stream.length} samples")
         return saved
 
-    def block(self, batch: Batch, targets: torch.Tensor, start: int) -> dict[str, np.ndarray]:
+    def block(self, batch: Batch, targets: torch.Tensor, logits: torch.Tensor, start: int) -> dict[str, np.ndarray]:
         """Return the maps of every method for one block, in the order the methods were given.
 
         Args:
             batch: the samples.
             targets: int64 (N,), the class to explain for each.
+            logits: float32 (N, K), the model's scores of the intact samples.
             start: how many samples came before.
         """
         found: dict[str, np.ndarray] = {}
         if self._explainer is not None:
-            explained = self._explainer.explain(
-                Samples(images=batch.images, labels=None, target=targets, ids=batch.ids)
-            )
+            explained = self._explainer.explain(Samples(batch.images, batch.ids, targets, logits=logits))
             found.update(explained.maps)
             for name, numbers in explained.per_sample.items():
                 if "completeness_gap" in numbers:

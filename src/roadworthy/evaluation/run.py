@@ -96,7 +96,7 @@ class Run:
             self.examiner.notes.add(
                 "targets", f"{message} {len(batch.ids)} samples of a block; pass the same target="
             )
-        maps = self.maps.block(seen.batch, seen.targets, start)
+        maps = self.maps.block(seen.batch, seen.targets, seen.logits, start)
         values = block_values(maps, seen.batch, self.strategy)
         bad, by_method = nonfinite_samples(values)
         dropped = [sample for sample, is_bad in zip(batch.ids, bad, strict=True) if is_bad]
