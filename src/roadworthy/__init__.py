@@ -18,9 +18,9 @@ _FRONT_DOOR = {
     "evaluate": "roadworthy.evaluation",
     "load_result": "roadworthy.evaluation",
     "topk_accuracy": "roadworthy.statistics",
-    "report": "roadworthy.report",
 }
-_STAGES = ("attribution", "data", "errors", "evaluation", "imputation", "model", "removal", "statistics")
+# report is a package and, called, the function that writes the page
+_STAGES = ("attribution", "data", "errors", "evaluation", "imputation", "model", "removal", "report", "statistics")
 
 __all__ = ["__version__", *_FRONT_DOOR, *_STAGES]
 
