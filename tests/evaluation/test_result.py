@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from dataclasses import replace
@@ -80,7 +81,7 @@ def test_rankings_and_curves_are_worked_out_once(result, counted) -> None:
 
 def test_a_changed_copy_changes_no_other(result) -> None:
     for ask in (result.ranking, result.curves):
-        kept = ask()
+        kept = copy.deepcopy(ask())
         harmed = ask()
         harmed.iloc[:, -1] = harmed.iloc[0, -1]
         harmed["method"] = "x"
