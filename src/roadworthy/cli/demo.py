@@ -20,8 +20,11 @@ def demo(
     as_json: JsonOption = False,
 ) -> None:
     """Train a small network on handwritten digits, rank attribution methods on it, and write the report."""
+    import torch
+
     from roadworthy.evaluation import Strategy
 
+    torch.set_num_threads(1)  # a network for 8x8 images is too small to share out: threads would wait for each other
     say("Training a small network on scikit-learn's digits (first use only), then comparing methods by ROAD.")
     subject = load_subject(
         "digits", "digits-cnn", None, "auto", n=None, size=None, channels=None, seed=seed, device=device

@@ -192,6 +192,8 @@ def as_record(result: Result, written: dict[str, Path]) -> dict[str, Any]:
         "direction": ranking.attrs["direction"],
         "readout": ranking.attrs["readout"],
         "ranking": ranking.to_dict(orient="records"),
+        "below_control": list(found.below_control),
+        "labels": result.settings["labels"],
         "intact_accuracy": result.intact_accuracy,
         "n": result.n,
         "warnings": result.warnings,
