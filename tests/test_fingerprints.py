@@ -32,6 +32,17 @@ class Net(nn.Module):
         return self.fc(values) ** self.power / temperature
 
 
+class Told(nn.Module):
+    """Keeps a list, which counts because its text tells it."""
+
+    def __init__(self, sizes: list[int]) -> None:
+        super().__init__()
+        self.sizes = sizes
+
+    def extra_repr(self) -> str:
+        return f"sizes={self.sizes}"
+
+
 def changed(weight: float) -> Net:
     net = Net()
     with torch.no_grad():
@@ -78,6 +89,7 @@ def test_and_by_what_the_state_does_not_hold() -> None:
     override = Net()
     override.forward = lambda values: values  # type: ignore[method-assign]
     assert len({model_fingerprint(net) for net in [*nets, override]}) == 6
+    assert model_fingerprint(Told([1])) == model_fingerprint(Told([1])) != model_fingerprint(Told([2]))
     assert model_fingerprint(Net().train()) == model_fingerprint(Net().eval())
 
 
@@ -193,9 +205,7 @@ def test_what_refers_to_itself_comes_to_an_end() -> None:
 CODE = """
 import torch
 from roadworthy.provenance import callable_fingerprint, model_fingerprint
-class Thing:
-    pass
-def fill(images, names=frozenset(("mean", "zero", "noise")), thing=Thing()):
+def fill(images, names=frozenset(("mean", "zero", "noise")), thing=object()):
     return images in {"some", "words", "of", "a", "set"}
 print(callable_fingerprint(fill), model_fingerprint(torch.nn.MaxPool2d(2)), callable_fingerprint(torch.relu))
 """
