@@ -244,3 +244,28 @@ def test_names_cannot_leave_the_store(tmp_path: Path) -> None:
     assert sorted(maps) == ["../../evil", "a/b"]
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["deep"]
     assert sorted(entry.name for entry in (tmp_path / "deep").iterdir()) == ["m.zarr"]
+
+
+def test_a_missing_file_is_told_and_its_maps_are_made_again(tmp_path: Path) -> None:
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 3))
+    images, path = torch.rand(10, 1, 4, 4), tmp_path / "maps.zarr"
+    wanted = attribute_to_store(model, images, ["ixg", "constant"], path, block=4)["ixg"][:]
+    chunk = sorted(entry for entry in (path / "maps" / "ixg" / "c").rglob("*") if entry.is_file())[0]
+    chunk.unlink()
+    with pytest.raises(DataError, match=r"1 files of 'ixg' are missing"):
+        open_maps(path)
+    again = attribute_to_store(model, images, ["ixg", "constant"], path, block=4)
+    np.testing.assert_array_equal(again["ixg"][:], wanted)
+
+
+def test_quick_methods_are_kept_when_a_slow_one_is_interrupted(tmp_path: Path) -> None:
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 3))
+    images, path = torch.rand(6, 1, 4, 4), tmp_path / "maps.zarr"
+
+    def slow(*_: object) -> torch.Tensor:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        attribute_to_store(model, images, {"grad": "grad", "slow": slow}, path, block=4)
+    with pytest.warns(RoadworthyWarning, match="grad: 4"):
+        assert open_maps(path)["grad"].shape[0] == 4

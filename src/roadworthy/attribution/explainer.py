@@ -149,6 +149,11 @@ class Explainer:
                 self._take(request, job, computed, explained)
         return explained
 
+    def scores(self, samples: Samples) -> torch.Tensor:
+        """Return the model's scores of a block, float32 (n, K), for ``Samples(..., logits=...)``."""
+        with untouched(self.classifier.model):
+            return self.classifier.logits(samples.images)
+
     def _job(self, samples: Samples) -> Job:
         classifier = self.classifier
         logits = classifier.logits(samples.images) if samples.logits is None else samples.logits.float().cpu()

@@ -282,6 +282,11 @@ def _open_store(path: Path, group: Any) -> SavedMaps:
     for node_name, array in group["maps"].arrays() if "maps" in group else ():
         name = unquote(node_name)
         rows = int(array.attrs.get("finished", 0))
+        if missing_chunks(array):
+            raise DataError(
+                f"maps: {path}: {missing_chunks(array)} files of {name!r} are missing; run what wrote them again: that "
+                "makes them anew"
+            )
         counts[name] = rows
         arrays[name] = SavedArray(name, (rows, *array.shape[1:]), array.dtype, _Rows(array, rows))
     n = int(group[IDS].attrs.get("finished", 0)) if IDS in group else 0
@@ -308,6 +313,15 @@ def _open_store(path: Path, group: Any) -> SavedMaps:
         info=info,
         key=json.loads(group.attrs.get("key", "{}")),
     )
+
+
+def missing_chunks(array: Any) -> int:
+    """Return how many chunks of a store's array are not on disk although their rows count.
+
+    Zarr would give their fill value, without a word.
+    """
+    rows = int(array.attrs.get("finished", 0))
+    return max(0, math.ceil(rows / array.chunks[0]) - int(array.nchunks_initialized))
 
 
 class _Rows:

@@ -9,6 +9,7 @@ after the rows before it are written; whatever a killed run left beyond it is wr
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Sequence
@@ -19,10 +20,11 @@ from urllib.parse import quote
 import numpy as np
 import torch
 
+from roadworthy.attribution.base import methods as registered
 from roadworthy.attribution.explainer import Explained, Explainer
 from roadworthy.attribution.requests import Methods, Request
 from roadworthy.attribution.samples import Images, Samples, blocks
-from roadworthy.attribution.saved import DIGESTS, FORMAT, IDS, SavedMaps, open_maps
+from roadworthy.attribution.saved import DIGESTS, FORMAT, IDS, SavedMaps, missing_chunks, open_maps
 from roadworthy.errors import DataError, InputError
 from roadworthy.provenance import callable_fingerprint, model_fingerprint
 from roadworthy.types import Ids
@@ -56,6 +58,13 @@ class MapStore:
         attributes: dict[str, Any] = self.group.attrs.asdict()
         self.block = int(attributes["block"])
         self._check_key(json.loads(attributes["key"]), json.loads(json.dumps(key)))
+        self._forget_damaged()
+
+    def _forget_damaged(self) -> None:
+        """Let maps of which files are missing count for nothing, so that they are made again."""
+        for _, array in self.group["maps"].arrays() if "maps" in self.group else ():
+            if missing_chunks(array):
+                array.attrs.update({"finished": 0})
 
     def _check_key(self, stored: dict[str, Any], given: dict[str, Any]) -> None:
         different = [name for name in {**stored, **given} if stored.get(name) != given.get(name)]
@@ -261,10 +270,23 @@ def _write_block(store: MapStore, explainer: Explainer, samples: Samples, start:
     for request in explainer.requests:
         _check_method(store, explainer, request)
     explainer.tick((len(explainer.requests) - len(waiting)) * len(samples.ids))
-    if waiting:
-        found = explainer.explain(samples, only=waiting)
-        store.append(DIGESTS, start, digests)
-        _append(store, explainer, found, waiting, samples, start)
+    if not waiting:
+        return
+    if samples.logits is None:
+        logits = explainer.scores(samples)
+        samples = dataclasses.replace(samples, logits=logits)
+    store.append(DIGESTS, start, digests)
+    for together in _by_family(waiting):  # a slow family must not cost what the quick ones have done
+        _append(store, explainer, explainer.explain(samples, only=together), together, samples, start)
+
+
+def _by_family(requests: list[Request]) -> list[list[Request]]:
+    """Put requests that share work together."""
+    groups: dict[str, list[Request]] = {}
+    for request in requests:
+        shared = registered[request.source].name if isinstance(request.source, str) else f"callable {request.name}"
+        groups.setdefault(shared, []).append(request)
+    return list(groups.values())
 
 
 def _append(
