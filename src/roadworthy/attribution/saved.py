@@ -284,8 +284,8 @@ def _open_store(path: Path, group: Any) -> SavedMaps:
         rows = int(array.attrs.get("finished", 0))
         if missing_chunks(array):
             raise DataError(
-                f"maps: {path}: {missing_chunks(array)} files of {name!r} are missing; run what wrote them again: that "
-                "makes them anew"
+                f"maps: {path}: {missing_chunks(array)} files of {name!r} are missing; run what wrote them again: "
+                "that makes them anew"
             )
         counts[name] = rows
         arrays[name] = SavedArray(name, (rows, *array.shape[1:]), array.dtype, _Rows(array, rows))

@@ -13,7 +13,7 @@ import numpy as np
 
 from roadworthy.errors import InputError
 from roadworthy.evaluation.result import READOUTS
-from roadworthy.evaluation.result_files import in_one_step
+from roadworthy.files import replacing
 from roadworthy.provenance import ids_hash
 
 _PER_SAMPLE = ("labels", "targets", "predicted", "tied", "constant")
@@ -83,7 +83,8 @@ class BlockStore:
                 )
         else:
             whole = json.dumps({"digest": digest, "key": json.loads(text)}, indent=1)
-            in_one_step(head, lambda file: file.write_text(whole, encoding="utf8"))
+            with replacing(head) as beside:
+                beside.write_text(whole, encoding="utf8")
 
     def read(self, index: int, kept_as: list[str]) -> BlockScores | None:
         """Return the block if it was finished under this key (ids and what else it depends on), else None."""
@@ -109,7 +110,8 @@ class BlockStore:
             **{f"sheet/{name}": array for name, array in block.sheet.items()},
             **{f"gap/{name}": array for name, array in block.gaps.items()},
         }
-        in_one_step(path, lambda file: np.savez(file, **arrays))
+        with replacing(path) as beside:
+            np.savez(beside, **arrays)
 
     def _path(self, index: int, kept_as: list[str]) -> Path | None:
         return None if self.folder is None else self.folder / f"block-{index:06d}-{ids_hash(kept_as)}.npz"

@@ -135,6 +135,8 @@ def evaluate(
     classifier = Classifier(model, normalize=stats, output=output, layout=layout, device=device, max_batch=max_batch)
     examiner = Examiner(classifier, stream, target, normalized, stop_at_chance=intact_check == "raise")
     filler = resolve_imputer(chosen.imputer, noise=chosen.noise)
+    if noise is not None and filler.noise != noise:
+        examiner.notes.add("noise", f"noise={noise} has no effect: imputer {filler.name} adds {filler.noise}")
     fill_mean, mean_source = training_mean(mean, stats, model, stream)
     _check_mean(filler, chosen, fill_mean, mean_source, examiner.notes)
     run_seed = resolve_seed(seed)

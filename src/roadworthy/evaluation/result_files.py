@@ -87,16 +87,6 @@ def read_result(path: str | Path) -> Result:
     )
 
 
-def in_one_step(path: Path, write: Callable[[Path], Any]) -> None:
-    """Let ``write`` fill a file beside ``path`` and move it into place, so that a half-written one is never read."""
-    beside = _beside(path)
-    try:
-        write(beside)
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
 def _beside(path: Path) -> Path:
     return path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from roadworthy.errors import InputError
 from roadworthy.evaluation.result import Result
-from roadworthy.evaluation.result_files import in_one_step
+from roadworthy.files import replacing
 from roadworthy.report.findings import chance, words_of
 from roadworthy.report.pictures import image_array, map_array, resized, spread
 from roadworthy.report.sheet import class_name
@@ -184,7 +184,8 @@ def save_figure(figure: Figure, stem: Path) -> dict[str, Path]:
     written = {}
     for kind in ("svg", "png"):
         path = stem.with_suffix(f".{kind}")
-        in_one_step(path, lambda file, kind=kind: write_figure(figure, file, kind))  # type: ignore[misc]
+        with replacing(path) as beside:
+            write_figure(figure, beside, kind)
         written[path.name] = path
     return written
 

@@ -10,7 +10,7 @@ from string import Template
 import roadworthy
 from roadworthy.errors import InputError
 from roadworthy.evaluation.result import Result, load_result
-from roadworthy.evaluation.result_files import in_one_step
+from roadworthy.files import replacing
 from roadworthy.report import sections
 from roadworthy.report.chart import chart_data
 from roadworthy.report.findings import Material
@@ -47,8 +47,8 @@ def report(
         raise InputError(f"report: {target} is a folder, expected a file; for instance {target / 'report.html'}")
     result = result_or_path if isinstance(result_or_path, Result) else load_result(result_or_path)
     text = _page(Material.of(result), title)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    in_one_step(target, lambda file: file.write_text(text, encoding="utf8"))
+    with replacing(target) as beside:
+        beside.write_text(text, encoding="utf8")
     return target
 
 

@@ -46,12 +46,13 @@ def verdict_section(material: Material) -> str:
     rho = "–" if found.agreement is None else number(found.agreement.spearman_mean, 2)
     note = "one order only" if found.agreement is None else "mean Spearman, 1 is alike"
     known = any(found.against_random(method) != "unknown" for method in found.methods)
-    better = f"{len(judged.above_random)} of {len(result.methods)}" if known else "–"
+    others = [method for method in result.methods if method != "random"]
+    better = f"{len(judged.above_random)} of {len(others)}" if known else "–"
     tiles = [
         _intact_tile(result),
         ("Samples", number(result.n), "the same for all methods"),
         ("Pairs told apart", f"{real} of {pairs}", "after Holm's correction"),
-        ("Better than random", better, "controls included" if known else "not known without a control"),
+        ("Better than random", better, "other controls included" if known else "not known without a control"),
         ("Orders agree", rho, note),
     ]
     cells = "".join(f"<div><dt>{term}</dt><dd>{value}<small>{more}</small></dd></div>" for term, value, more in tiles)
