@@ -141,16 +141,17 @@ def main() -> None:
     options.add_argument("--model", default="small-cnn")
     options.add_argument("--n", type=int, default=1000)
     options.add_argument("--reference", type=int, default=10, help="images the reference is timed on in a round")
+    options.add_argument("--threads", type=int, default=1, help="torch threads of both sides (default 1)")
     options.add_argument("--memory", action="store_true", help="measure memory only")
     options.add_argument("--child", type=int, default=0, help=argparse.SUPPRESS)
     options.set_defaults(rounds=3)
     args = options.parse_args()
-    torch.set_num_threads(1)
+    torch.set_num_threads(args.threads)
     if args.child:
         child(args)
         return
-    record = Record("road_run_memory" if args.memory else "road_run")
-    record.line(environment("roadworthy", "torch", "numba", "numpy", "scipy") + ", 1 torch thread")
+    record = Record("road_run_memory" if args.memory else f"road_run_{args.threads}_threads")
+    record.line(environment("roadworthy", "torch", "numba", "numpy", "scipy") + f", {args.threads} torch threads")
     for line in memory(args) if args.memory else speed(args):
         record.line(line)
     if args.save:

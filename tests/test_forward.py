@@ -468,3 +468,40 @@ def test_two_threads_take_turns_with_one_model() -> None:
         thread.join()
     assert seen == [False] * 10
     assert model.training
+
+
+def test_memory_layout_changes_no_score_and_a_model_that_needs_one_gets_it() -> None:
+    seen: list[bool] = []
+
+    class Views(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = torch.nn.Conv2d(3, 5, 3)
+            self.last = torch.nn.Linear(5 * 16, 4)
+
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            seen.append(images.is_contiguous())
+            return self.last(self.conv(images).view(len(images), -1))
+
+    class Reshapes(Views):
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            seen.append(images.is_contiguous())
+            return self.last(self.conv(images).reshape(len(images), -1))
+
+    images = torch.rand(7, 3, 6, 6)
+    for kind, layouts in ((Views, [False, True, True, True]), (Reshapes, [False, False, False])):
+        model = kind().eval()
+        with torch.no_grad():
+            wanted = model(images)
+        seen.clear()
+        torch.testing.assert_close(Classifier(model, max_batch=3).logits(images), wanted)
+        assert seen == layouts
+
+
+def test_an_error_of_the_model_is_still_told() -> None:
+    class Broken(torch.nn.Conv2d):
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            raise RuntimeError("on purpose")
+
+    with pytest.raises(ModelError, match=r"failed on a batch \(2, 1, 4, 4\).*on purpose"):
+        Classifier(Broken(1, 1, 1)).logits(torch.rand(2, 1, 4, 4))
