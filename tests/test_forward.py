@@ -489,13 +489,39 @@ def test_memory_layout_changes_no_score_and_a_model_that_needs_one_gets_it() -> 
             return self.last(self.conv(images).reshape(len(images), -1))
 
     images = torch.rand(7, 3, 6, 6)
-    for kind, layouts in ((Views, [False, True, True, True]), (Reshapes, [False, False, False])):
+    for kind, layouts in ((Views, [True, False, True, True]), (Reshapes, [True, False, False, False])):
         model = kind().eval()
         with torch.no_grad():
             wanted = model(images)
         seen.clear()
         torch.testing.assert_close(Classifier(model, max_batch=3).logits(images), wanted)
         assert seen == layouts
+
+
+def test_a_model_that_reads_the_order_in_memory_is_asked_as_usual() -> None:
+    class Strided(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = torch.nn.Conv2d(3, 3, 1)
+            self.last = torch.nn.Linear(3 * 16, 4)
+
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            flat = images.as_strided((len(images), 48), (48, 1))
+            return self.last(flat)
+
+    model, images = Strided().eval(), torch.rand(7, 3, 4, 4)
+    with torch.no_grad():
+        wanted = model(images)
+    torch.testing.assert_close(Classifier(model, max_batch=3).logits(images), wanted)
+
+
+def test_the_model_an_own_method_gets_shows_the_layers() -> None:
+    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3, 2))
+    net.note = "mine"
+    wrapped = Classifier(net, normalize=((0.5,), (0.25,))).as_model()
+    assert wrapped.note == "mine"
+    with pytest.raises(AttributeError):
+        _ = wrapped.nothing
 
 
 def test_an_error_of_the_model_is_still_told() -> None:

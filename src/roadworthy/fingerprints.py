@@ -2,7 +2,7 @@
 
 A model counts with its structure, its state, its plain settings and the code of its own ``forward``; a function with
 its bytecode, constants, defaults, and what it reaches through its closure and the globals it names. All of this is
-best effort: a file that a function reads, say, is not seen.
+best effort: a file that a function reads, say, is not seen, nor what a hook does.
 """
 
 from __future__ import annotations
@@ -151,13 +151,14 @@ class _Digest:
         for name, part in module.named_modules():
             kind = type(part)
             self.note(name, kind.__module__, kind.__qualname__)
-            for key, value in sorted(_plain_settings(part)):
+            for key, value in sorted(_own_attributes(part), key=lambda entry: entry[0]):
                 self.note(key)
                 self.value(value)
             if isinstance(part, torch.fx.GraphModule):
                 self.note(part.code)
-            elif not kind.__module__.startswith("torch."):
-                self.value(vars(part).get("forward", kind.forward))
+            else:
+                for function in _own_functions(kind):
+                    self.value(function)
         state = {**dict(module.named_buffers()), **module.state_dict()}
         for name, value in state.items():
             self.note(name)
@@ -193,12 +194,22 @@ class _Digest:
             self.value(constant)
 
 
-def _plain_settings(part: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what a module was told beside its parameters; ``training`` is no part of a model's identity."""
+def _own_attributes(part: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what a module holds beside parameters, buffers and parts; ``training`` is no part of its identity."""
+    import torch
+
+    bookkeeping = vars(torch.nn.Module()).keys()  # hooks among it: most only watch
+    kinds = (*_PLAIN, list, tuple, dict, set, torch.Tensor, np.ndarray)
     for name, value in vars(part).items():
-        entries = value if isinstance(value, tuple) else (value,)
-        if not name.startswith("_") and name != "training" and all(isinstance(entry, _PLAIN) for entry in entries):
+        if name not in bookkeeping and (isinstance(value, kinds) or callable(value)):
             yield name, value
+
+
+def _own_functions(kind: type) -> Iterator[types.FunctionType]:
+    """Yield the methods that a module's class and its bases define, those of torch left out."""
+    for base in kind.__mro__:
+        if base is not object and not base.__module__.startswith("torch."):
+            yield from (entry for entry in vars(base).values() if isinstance(entry, types.FunctionType))
 
 
 def _content(cell: Any) -> Any:
@@ -215,7 +226,7 @@ def _named_globals(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
     for name in sorted(set(_names(function.__code__))):
         value = function.__globals__.get(name)
         own = isinstance(value, types.FunctionType) and value.__module__ == function.__module__
-        if own or isinstance(value, (torch.nn.Module, torch.Tensor, np.ndarray, *_PLAIN[:-1], tuple)):
+        if own or isinstance(value, (torch.nn.Module, torch.Tensor, np.ndarray, *_PLAIN[:-1], tuple, list, dict)):
             yield name, value
 
 

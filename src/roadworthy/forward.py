@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -132,24 +131,22 @@ def module_of(model: Callable[..., Any]) -> torch.nn.Module | None:
     return owner if isinstance(owner, torch.nn.Module) else None
 
 
-_GUARD = threading.Lock()
-_LOCKS: weakref.WeakKeyDictionary[torch.nn.Module, threading.RLock] = weakref.WeakKeyDictionary()
+# one lock for all models: two of them may share parts, and locks taken in two orders could wait for ever
+_ONE_AT_A_TIME = threading.RLock()
 
 
 @contextlib.contextmanager
 def untouched(model: Callable[..., Any]) -> Iterator[None]:
     """Put a module in evaluation mode and leave it exactly as it was, also after an error.
 
-    Restores the train flag of every submodule, buffers, and ``.grad`` and ``requires_grad`` of every parameter. A
-    module serves one such block at a time: another thread waits, so that neither sees the other's flags.
+    Restores the train flag of every submodule, buffers, and ``.grad`` and ``requires_grad`` of every parameter. One
+    thread is in such a block at a time, others wait, so that none sees the flags another has set.
     """
     module = module_of(model)
     if module is None:
         yield
         return
-    with _GUARD:
-        lock = _LOCKS.setdefault(module, threading.RLock())
-    with lock, _restored(module):
+    with _ONE_AT_A_TIME, _restored(module):
         yield
 
 
@@ -261,9 +258,10 @@ class Classifier:
         self._asked = device
         module = module_of(model)
         # small convolutional networks run 1.3 to 1.6 times faster so on a CPU, measured; only strides differ
-        self._try_channels_last = layout == "NCHW" and any(
-            isinstance(part, torch.nn.Conv2d) for part in (() if module is None else module.modules())
-        )
+        parts = [] if module is None or layout != "NCHW" else list(module.modules())
+        watched = any(part._forward_hooks or part._forward_pre_hooks for part in parts)  # hooks may count the calls
+        convolves = any(isinstance(part, torch.nn.Conv2d) for part in parts)
+        self._channels_last = "untried" if convolves and not watched else ""
         device_of(model, device)  # a device that does not fit is refused here, not at the first batch
 
     @property
@@ -338,13 +336,23 @@ class Classifier:
 
     def _scores(self, images: torch.Tensor) -> torch.Tensor:
         """Ask the model, with channels last in memory where that is faster and the model allows it."""
-        if self._try_channels_last and images.ndim == 4 and self.device.type == "cpu":
-            prepared = self.prepare(images).contiguous(memory_format=torch.channels_last)
-            try:
-                return self._checked(self.model(prepared), len(images))
-            except RuntimeError:  # a view() of what it takes for contiguous, say: ask the usual way from now on
-                self._try_channels_last = False
-        return self.forward(images)
+        if not self._channels_last or images.ndim != 4 or self.device.type != "cpu":
+            return self.forward(images)
+        if self._channels_last == "proven":
+            return self._in_channels_last(images)
+        usual = self.forward(images)
+        try:  # a model may call view() on what it takes for contiguous, or read the order in memory
+            same = torch.allclose(
+                self._in_channels_last(images), usual, rtol=1e-3, atol=1e-4 * float(usual.abs().max())
+            )
+        except Exception:
+            same = False
+        self._channels_last = "proven" if same else ""
+        return usual
+
+    def _in_channels_last(self, images: torch.Tensor) -> torch.Tensor:
+        prepared = self.prepare(images).contiguous(memory_format=torch.channels_last)
+        return self._checked(self._call(prepared), len(images))
 
 
 class PixelModel(torch.nn.Module):
@@ -365,6 +373,15 @@ class PixelModel(torch.nn.Module):
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Return logits (N, K) of images (N, C, ...) in pixel units; differentiable."""
         return self.classifier.forward(images)
+
+    def __getattr__(self, name: str) -> Any:
+        """Look into the user's own module for what this one has not, such as its layers."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name == "body":
+                raise
+            return getattr(super().__getattr__("body"), name)
 
 
 def target_classes(

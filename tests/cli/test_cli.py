@@ -116,7 +116,17 @@ def test_maps_of_another_model_are_told(command) -> None:
 def test_options_are_checked_before_anything_is_trained(command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("roadworthy.model.own.fit", lambda *_, **__: pytest.fail("trained"))
     monkeypatch.setenv("ROADWORTHY_CACHE", "empty")
-    for wrong in (("--fractions", "10,30"), ("--methods", "nope"), ("--imputer", "nope"), ("--methods", "a=no.npy")):
+    (Path.cwd() / "file").write_text("x")
+    for wrong in (
+        ("--fractions", "10,30"),
+        ("--methods", "nope"),
+        ("--imputer", "nope"),
+        ("--methods", "a=no.npy"),
+        ("--settings", "rood"),
+        ("--target", "lable"),
+        ("--intact-check", "maybe"),
+        ("--out", "file"),
+    ):
         assert command("road", *wrong)[0] == 2
 
 
@@ -149,10 +159,11 @@ def test_another_process_in_the_folder_is_refused(command, tmp_path: Path) -> No
 
 
 def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
-    line = f"set -o pipefail; {sys.executable} -m roadworthy sources | head -1"
-    done = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("data sets")
+    for verb, first in (("sources", "data sets"), ("sources --json", "{")):
+        line = f"set -o pipefail; PYTHONUNBUFFERED=1 {sys.executable} -m roadworthy {verb} | head -1"
+        done = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith(first)
 
 
 def test_a_narrow_terminal_still_shows_the_numbers(cache: Path, tmp_path: Path) -> None:
@@ -160,6 +171,8 @@ def test_a_narrow_terminal_still_shows_the_numbers(cache: Path, tmp_path: Path) 
     line = [sys.executable, "-m", "roadworthy", "road", *SMALL, "--out", "run"]
     done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
     assert "sobel" in done.stdout
+    assert "symmetric gain" in done.stdout
+    assert any("random" in row and "0." in row for row in done.stdout.splitlines()), done.stdout
 
 
 def test_sources_lists_everything(command) -> None:

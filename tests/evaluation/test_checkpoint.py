@@ -23,6 +23,21 @@ def toy():
     return model, images, labels
 
 
+class Holding(torch.nn.Module):
+    """What a module holds beside its state belongs to it too."""
+
+    def __init__(self, act, shift: torch.Tensor | None = None) -> None:
+        super().__init__()
+        self.act = act
+        self._shift = [torch.tensor(0.0) if shift is None else shift]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.help(self.act(x) + self._shift[0])
+
+    def help(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.stack([x[:, 0, :, :3].mean((1, 2)), x[:, 0, :, 3:].mean((1, 2))], dim=1)
+
+
 def evaluated_or_refused(*arguments, **options):
     """Return the result, or None where the folder was refused because it holds a run with other settings."""
     try:
@@ -59,6 +74,11 @@ def test_every_change_is_noticed(toy, tmp_path) -> None:
         "imputer": [
             (model, images, labels, {"imputer": lambda x, r, g: torch.zeros_like(x)}),
             (model, images, labels, {"imputer": lambda x, r, g: torch.ones_like(x)}),
+        ],
+        "held function": [(Holding(torch.relu), images, labels, {}), (Holding(torch.neg), images, labels, {})],
+        "held tensor": [
+            (Holding(torch.relu, torch.tensor(0.0)), images, labels, {}),
+            (Holding(torch.relu, torch.tensor(5.0)), images, labels, {}),
         ],
         "partial": [
             (functools.partial(lambda x, k: model(x) * k, k=1.0), images, labels, {}),
@@ -105,6 +125,10 @@ def test_a_damaged_block_is_scored_again(toy, tmp_path, damage: bytes) -> None:
 
 def test_a_damaged_head_is_named(toy, tmp_path) -> None:
     model, images, labels = toy
+    for text in ("[]", "null", '{"key": []}'):
+        (tmp_path / "run.json").write_text(text)
+        with pytest.raises(InputError, match=r"run\.json: is not what a run wrote"):
+            rw.evaluate(model, images, labels, ["grad"], checkpoint=tmp_path)
     (tmp_path / "run.json").write_text("{")
     with pytest.raises(InputError, match=r"run\.json: cannot be read.*delete the folder"):
         rw.evaluate(model, images, labels, ["grad"], checkpoint=tmp_path)

@@ -171,9 +171,37 @@ def test_streams_and_odd_arrays(q4, q4_data) -> None:
         np.testing.assert_allclose(rw.evaluate(q4, given, classes, ["random"]).scores.logit, wanted, atol=1e-6)
 
 
+class OneShot(IterableDataset):
+    """A stream that hands out one and the same iterator."""
+
+    def __init__(self, images: torch.Tensor, labels: torch.Tensor) -> None:
+        self.pairs = iter(list(zip(images, labels.tolist(), strict=True)))
+
+    def __iter__(self):
+        return self.pairs
+
+
+def test_a_stream_that_can_be_read_once_is_read_whole(q4, q4_data) -> None:
+    images, labels = q4_data(n=100, height=4, width=4)
+    assert rw.evaluate(q4, OneShot(images, labels), None, ["random"], max_samples=100).n == 100
+    loader = DataLoader(OneShot(images, labels), batch_size=7)
+    assert rw.evaluate(q4, loader, None, ["random"], max_samples=100).n == 100
+
+
+def test_complex_maps_of_a_callable_are_refused(q4, q4_data) -> None:
+    images, labels = q4_data()
+    with pytest.raises(AttributionError, match="complex64, expected real numbers"):
+        rw.evaluate(q4, images, labels, {"m": lambda m, x, t: x.mean(1).numpy().astype(np.complex64)})
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"noise": "a"}, "noise: got 'a'"),
+        ({"noise": -1.0}, "noise: got -1.0"),
+        ({"classes": 5}, "classes: got 5"),
+        ({"max_samples": True}, "max_samples: got True"),
+        ({"attributions": {1: "random", "1": "grad"}}, "two names read alike"),
         ({"max_samples": 2.5}, "max_samples: got 2.5"),
         ({"repeats": True}, "repeats: got True"),
         ({"repeats": 0}, "repeats: got 0"),

@@ -269,8 +269,12 @@ def _slice(job: Job, part: slice) -> Job:
 
 def _array(values: Any) -> np.ndarray:
     if isinstance(values, torch.Tensor):
-        values = values.detach().float().cpu().numpy()
-    return np.asarray(values, dtype=np.float32)
+        values = values.detach().cpu()
+        values = values.float().numpy() if values.is_floating_point() else values.numpy()
+    values = np.asarray(values)
+    if values.dtype.kind not in "fiub":
+        raise ValueError(f"maps of type {values.dtype}, expected real numbers")
+    return values.astype(np.float32)
 
 
 def _call(name: str, function: Callable[..., Any], job: Job) -> np.ndarray:

@@ -102,7 +102,10 @@ def say(text: str) -> None:
 
 def print_json(value: Any) -> None:
     """Print a value as JSON, alone on standard output."""
-    print(json.dumps(value, indent=1, default=str))
+    try:
+        print(json.dumps(value, indent=1, default=str), flush=True)
+    except BrokenPipeError:
+        raise BrokenPipeError from None  # without its number, by which click would exit with 1
 
 
 def print_frame(frame: pd.DataFrame, title: str) -> None:
@@ -112,7 +115,8 @@ def print_frame(frame: pd.DataFrame, title: str) -> None:
         table.add_column(str(column), justify="left" if column in ("method", "group") else "right")
     for row in frame.itertuples(index=False):
         table.add_row(*(Text(_cell(value)) for value in row))
-    out.print(table, width=max(out.width, MIN_WIDTH))
+    wide = out if out.width >= MIN_WIDTH else _Output(width=MIN_WIDTH)
+    wide.print(table)
 
 
 def _cell(value: Any) -> str:

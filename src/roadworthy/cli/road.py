@@ -78,6 +78,7 @@ def road(
     changes |= {"fractions": None if fractions is None else parse_floats(fractions, "fractions")}
     choices = {"strategy": Strategy.of(strategy, reduction=reduction, **changes), "repeats": repeats}
     check_names(wanted, imputer)
+    check_words(folder, target=target, settings=settings, intact_check=intact_check)
     subject = load_subject(
         data, model, weights, normalize, n=n, size=size, channels=channels, seed=seed, device=device
     )
@@ -101,6 +102,23 @@ def check_names(methods: dict[str, Any], imputer: str | None) -> None:
             open_maps(source).close()
     if imputer is not None:
         resolve_imputer(imputer)
+
+
+def check_words(folder: Path, *, target: str, settings: str, intact_check: str) -> None:
+    """Refuse words that nothing is known by, and a folder that is a file."""
+    from roadworthy.attribution import presets
+    from roadworthy.errors import InputError, unknown_name
+
+    if settings not in presets:
+        raise unknown_name("settings", settings, presets)
+    for name, word, known in (
+        ("--target", target, ("predicted", "label")),
+        ("--intact-check", intact_check, ("raise", "warn")),
+    ):
+        if word not in known:
+            raise InputError(f"{name}: got {word!r}, expected {known[0]!r} or {known[1]!r}")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--out: {folder} is a file, expected a folder")
 
 
 def run_road(

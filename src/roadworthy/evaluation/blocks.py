@@ -93,7 +93,7 @@ class BlockStore:
             return None
         try:
             return _read_block(path)
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile):
             return None  # damaged from outside: score the block again
 
     def write(self, index: int, kept_as: list[str], block: BlockScores) -> None:
@@ -124,6 +124,8 @@ def _read_json(path: Path) -> dict[str, Any]:
         raise InputError(
             f"{path}: cannot be read ({error}); delete the folder {path.parent} to start over"
         ) from error
+    if not isinstance(found, dict) or not isinstance(found.get("key"), dict):
+        raise InputError(f"{path}: is not what a run wrote; delete the folder {path.parent} to start over")
     return found
 
 
@@ -131,8 +133,12 @@ def _read_block(path: Path) -> BlockScores:
     with np.load(path, allow_pickle=False) as arrays:
         about: dict[str, Any] = {name: arrays[name] for name in _PER_SAMPLE}
         about |= json.loads(str(arrays["about"]))
+        ids = arrays["ids"].tolist()
+        lengths = {arrays[name].shape[-1] for name in (*READOUTS, *_PER_SAMPLE)}
+        if lengths != {len(ids)}:
+            raise ValueError(f"arrays of {lengths} samples for {len(ids)} ids")
         return BlockScores(
-            ids=arrays["ids"].tolist(),
+            ids=ids,
             dropped=arrays["dropped"].tolist(),
             scores={readout: arrays[readout] for readout in READOUTS},
             sheet={name[6:]: arrays[name] for name in arrays.files if name.startswith("sheet/")},

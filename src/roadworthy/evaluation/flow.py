@@ -130,6 +130,8 @@ def evaluate(
     chosen = Strategy.of(strategy, fractions=fractions, imputer=imputer, **changes)
     _one_of("nonfinite", nonfinite, ("raise", "drop"))
     _one_of("intact_check", intact_check, ("raise", "warn"))
+    if isinstance(classes, str) or not hasattr(classes, "__iter__"):
+        raise InputError(f"classes: got {classes!r}, expected the names of the classes")
     stream = Stream(images, labels, ids=ids, max_samples=max_samples, layout=layout)
     stats = normalized if normalize is None else normalize
     classifier = Classifier(model, normalize=stats, output=output, layout=layout, device=device, max_batch=max_batch)

@@ -61,13 +61,14 @@ class Stream:
         max_samples: int | None,
         layout: str,
     ) -> None:
-        if max_samples is not None and (not isinstance(max_samples, int) or max_samples < 1):
+        whole = hasattr(max_samples, "__index__") and not isinstance(max_samples, bool)
+        if max_samples is not None and (not whole or max_samples < 1):
             raise InputError(f"max_samples: got {max_samples!r}, expected an integer of at least 1")
         if ids is not None and isinstance(images, Split):
             raise InputError("ids: a Split brings its own ids; leave ids= out")
         self.layout = layout
         self.images = images
-        self.max_samples = max_samples
+        self.max_samples = None if max_samples is None else int(max_samples)
         self.in_memory = isinstance(images, (torch.Tensor, np.ndarray))
         self.labels: torch.Tensor | None = None
         self._places: dict[str, int] | None = None
@@ -122,8 +123,9 @@ class Stream:
 
     @property
     def restartable(self) -> bool:
-        """Whether the samples can be read more than once."""
-        return not hasattr(self.images, "__next__")
+        """Whether the samples can be read more than once; a stream may hand out one and the same iterator."""
+        source = self.images.dataset if isinstance(self.images, DataLoader) else self.images
+        return not (hasattr(source, "__next__") or isinstance(source, IterableDataset))
 
     def positions(self, ids: Sequence[str], start: int) -> np.ndarray:
         """Return where the samples of a block stand in the whole; samples that could not be read leave holes."""

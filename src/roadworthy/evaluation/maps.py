@@ -242,6 +242,8 @@ def _as_mapping(attributions: Any) -> dict[str, str | Callable[..., Any] | Any]:
         attributions = [attributions]
     if isinstance(attributions, Mapping):
         found: dict[str, Any] = {str(name): source for name, source in attributions.items()}
+        if len(found) != len(attributions):
+            raise InputError(f"attributions: two names read alike in {list(attributions)}")
     elif isinstance(attributions, Sequence) and all(isinstance(part, str) or callable(part) for part in attributions):
         found = {
             part if isinstance(part, str) else getattr(part, "__name__", "callable"): part for part in attributions

@@ -56,6 +56,10 @@ class Strategy:
         _one_of("sign", self.sign, SIGNS)
         _one_of("reduction", self.reduction, REDUCTIONS)
         _one_of("readout", self.readout, READOUTS)
+        if isinstance(self.noise, (bool, str)) or not 0 <= self.noise < math.inf:
+            raise InputError(
+                f"noise: got {self.noise!r}, expected a standard deviation of at least 0, in pixel units"
+            )
         object.__setattr__(self, "fractions", _checked_fractions(self.fractions))
 
     @property
