@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import nn
 
-from roadworthy.provenance import callable_fingerprint, model_fingerprint
+from roadworthy.fingerprints import callable_fingerprint, model_fingerprint
 
 SCALE = 2.0
 
@@ -204,7 +204,7 @@ def test_what_refers_to_itself_comes_to_an_end() -> None:
 
 CODE = """
 import torch
-from roadworthy.provenance import callable_fingerprint, model_fingerprint
+from roadworthy.fingerprints import callable_fingerprint, model_fingerprint
 def fill(images, names=frozenset(("mean", "zero", "noise")), thing=object()):
     return images in {"some", "words", "of", "a", "set"}
 print(callable_fingerprint(fill), model_fingerprint(torch.nn.MaxPool2d(2)), callable_fingerprint(torch.relu))

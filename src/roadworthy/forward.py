@@ -257,7 +257,7 @@ class Classifier:
         self.max_batch = int(max_batch)
         self._asked = device
         module = module_of(model)
-        # small convolutional networks run 1.3 to 1.6 times faster so on a CPU, measured; only strides differ
+        # convolutions on a CPU run faster so; only the strides differ
         parts = [] if module is None or layout != "NCHW" else list(module.modules())
         watched = any(part._forward_hooks or part._forward_pre_hooks for part in parts)  # hooks may count the calls
         convolves = any(isinstance(part, torch.nn.Conv2d) for part in parts)

@@ -1,4 +1,4 @@
-"""Where a result came from: versions, device, seeds, n, hashes of the sample ids, the model and callables."""
+"""Where a result came from: versions, device, seeds, n, and a hash of the sample ids."""
 
 from __future__ import annotations
 
@@ -9,10 +9,6 @@ import platform
 import sys
 from collections.abc import Iterable
 from typing import Any
-
-from roadworthy.fingerprints import callable_fingerprint, model_fingerprint
-
-__all__ = ["callable_fingerprint", "ids_hash", "model_fingerprint", "provenance", "versions"]
 
 _PACKAGES = ("roadworthy", "torch", "torchvision", "captum", "numba", "numpy", "scipy", "pandas")
 

@@ -16,8 +16,8 @@ from roadworthy.attribution.requests import Methods, Request, parse
 from roadworthy.attribution.samples import Samples
 from roadworthy.attribution.settings import Resolved, Settings, named, resolve
 from roadworthy.errors import AttributionError, InputError, ModelError, listed
+from roadworthy.fingerprints import callable_fingerprint
 from roadworthy.forward import Classifier, target_classes, untouched
-from roadworthy.provenance import callable_fingerprint
 from roadworthy.rng import resolve_seed
 from roadworthy.types import Layout, Normalize, Output, Progress, Seed
 

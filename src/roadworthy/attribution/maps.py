@@ -38,14 +38,3 @@ class Maps(dict[str, np.ndarray]):
         self.targets = targets
         self.info = info or {name: {} for name in maps}
         self.run = run or {}
-
-
-def summary(values: np.ndarray) -> dict[str, float]:
-    """Return the mean and the maximum of absolute values, for results.
-
-    Example:
-        >>> summary(np.array([1.0, -3.0]))
-        {'mean_abs': 2.0, 'max_abs': 3.0}
-    """
-    size = np.abs(np.asarray(values, dtype=np.float64))
-    return {"mean_abs": float(size.mean()), "max_abs": float(size.max())}

@@ -26,7 +26,7 @@ from roadworthy.attribution.requests import Methods, Request
 from roadworthy.attribution.samples import Images, Samples, blocks
 from roadworthy.attribution.saved import DIGESTS, FORMAT, IDS, SavedMaps, missing_chunks, open_maps
 from roadworthy.errors import DataError, InputError
-from roadworthy.provenance import callable_fingerprint, model_fingerprint
+from roadworthy.fingerprints import callable_fingerprint, model_fingerprint
 from roadworthy.types import Ids
 
 
