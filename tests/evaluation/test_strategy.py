@@ -9,13 +9,24 @@ from roadworthy.evaluation.strategy import Strategy, presets
 
 
 def test_presets_are_the_published_methods() -> None:
-    assert set(presets) == {"road", "pixel-flipping", "deletion", "insertion"}
+    assert set(presets) == {"road", "pixel-flipping", "deletion", "insertion", "roar", "kar", "roar-2019"}
     road = presets["road"]
     assert (road.training, road.order, road.imputer, road.readout) == ("none", "both", "noisy-linear", "top1")
     assert road.fractions == (0.1, 0.3, 0.5, 0.7, 0.9)
     assert (presets["pixel-flipping"].imputer, presets["pixel-flipping"].orders) == ("zero", ("morf",))
     assert (presets["deletion"].imputer, presets["deletion"].readout) == ("mean", "probability")
     assert (presets["insertion"].imputer, presets["insertion"].orders) == ("blur", ("lerf",))
+
+
+def test_presets_that_retrain_are_those_of_the_benchmark() -> None:
+    roar, kar, published = presets["roar"], presets["kar"], presets["roar-2019"]
+    assert (roar.training, roar.orders, roar.imputer, roar.unit, roar.sign) == (
+        "retrain", ("morf",), "mean", "pixel", "signed"
+    )  # fmt: skip
+    assert (kar.training, kar.orders, kar.imputer) == ("retrain", ("lerf",), "mean")
+    assert (published.unit, published.sign, published.mean) == ("channel", "squared", (0.485, 0.456, 0.406))
+    assert (published.ties, published.random_masks) == ("first", "bernoulli")
+    assert published.fractions == (0.1, 0.3, 0.5, 0.7, 0.9)
 
 
 def test_changes_that_are_none_leave_the_preset() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -47,17 +48,88 @@ def nonfinite_samples(values: Mapping[str, np.ndarray]) -> tuple[np.ndarray, dic
     return np.logical_or.reduce(list(by_method.values())), by_method
 
 
+@dataclass(frozen=True)
+class Filler:
+    """Fills what is removed, and adds the imputer's noise.
+
+    Attributes:
+        imputer: what fills.
+        mean: training mean per channel, or None.
+        seed: the seed of the run.
+        device: where fills are computed; a callable imputer gets tensors and a generator on the CPU.
+    """
+
+    imputer: Imputer
+    mean: torch.Tensor | None
+    seed: int
+    device: torch.device
+
+    @property
+    def place(self) -> torch.device:
+        """Where images and masks must lie."""
+        return torch.device("cpu") if isinstance(self.imputer, FunctionImputer) else self.device
+
+    def noise(self, ids: Sequence[str], shape: tuple[int, ...], repeat: int) -> torch.Tensor | None:
+        """Return the noise field of each sample for a repeat, the same for every method, order and share."""
+        if self.imputer.noise <= 0:
+            return None
+        purpose = "imputation-noise" if repeat == 0 else f"imputation-noise/{repeat}"
+        return torch.from_numpy(normal_fields(self.seed, purpose, ids, shape)).to(self.place)
+
+    def fill(
+        self,
+        images: torch.Tensor,
+        removed: np.ndarray,
+        noise: torch.Tensor | None,
+        *,
+        key: tuple[int | str, ...],
+        previous: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Fill images that lie at :attr:`place`.
+
+        Args:
+            images: (N, C, ...) in pixel units.
+            removed: bool, True = removed.
+            noise: see :meth:`noise`.
+            key: what the draws of a callable imputer are keyed by.
+            previous: the fill at a smaller share, to start from.
+
+        Returns:
+            The fill without noise, and with it.
+        """
+        mask = torch.from_numpy(removed).to(self.place)
+        generator = torch_generator(self.seed, "imputer", *key)
+        mean = None if self.mean is None else self.mean.to(self.place)
+        filled = self.imputer.fill(images, mask, mean=mean, previous=previous, generator=generator)
+        return filled, filled if noise is None else add_noise(filled, mask, noise, self.imputer.noise)
+
+
+def tie_order(strategy: Strategy, seed: int, ids: Sequence[str], shape: tuple[int, ...], repeat: int) -> np.ndarray:
+    """Return the order in which equal values are taken: int64 (N, units).
+
+    Args:
+        strategy: ``ties``.
+        seed: the seed of the run.
+        ids: sample ids.
+        shape: of one sample's units, (H, W) or (C, H, W).
+        repeat: which repeat.
+    """
+    units = int(np.prod(shape))
+    if strategy.ties == "random":
+        return tie_draw(seed, ids, units, repeat)
+    places = np.arange(units).reshape(shape)
+    first = np.moveaxis(places, 0, -1) if len(shape) == 3 else places
+    return np.broadcast_to(first.reshape(-1), (len(ids), units))
+
+
 def degraded(
     batch: Batch,
     values: Mapping[str, np.ndarray],
     strategy: Strategy,
-    imputer: Imputer,
+    filler: Filler,
     *,
     block: str,
-    mean: torch.Tensor | None,
-    seed: int,
     repeats: int,
-    device: torch.device,
 ) -> Iterator[Copies]:
     """Yield the copies of a block: for each repeat, method and order, at growing shares.
 
@@ -68,30 +140,20 @@ def degraded(
         batch: the samples, in pixel units.
         values: a value per unit for each method, see :func:`block_values`.
         strategy: what to remove and at which shares.
-        imputer: what fills the removed units.
+        filler: what fills the removed units.
         block: what the draws of a callable imputer are keyed by: the block, whether or not some of it was dropped.
-        mean: training mean per channel, or None.
-        seed: the seed of the run.
         repeats: how often ties and noise are drawn anew.
-        device: where fills are computed; a callable imputer gets tensors and a generator on the CPU.
     """
-    place = torch.device("cpu") if isinstance(imputer, FunctionImputer) else device
-    images, ids = batch.images.to(place), batch.ids
-    mean = None if mean is None else mean.to(place)
-    units = int(np.prod(next(iter(values.values())).shape[1:]))
+    images, ids = batch.images.to(filler.place), batch.ids
+    shape = next(iter(values.values())).shape[1:]
     for repeat in range(repeats):
-        draw = tie_draw(seed, ids, units, repeat)
-        noise = None
-        if imputer.noise > 0:
-            purpose = "imputation-noise" if repeat == 0 else f"imputation-noise/{repeat}"
-            noise = torch.from_numpy(normal_fields(seed, purpose, ids, tuple(images.shape[1:]))).to(place)
+        draw = tie_order(strategy, filler.seed, ids, shape, repeat)
+        noise = filler.noise(ids, tuple(images.shape[1:]), repeat)
         for m, array in enumerate(values.values()):
             for o, order in enumerate(strategy.orders):
                 ranks = removal_ranks(array, draw, order, strategy.sign)
                 filled = None
                 for p, fraction in enumerate(strategy.fractions, start=1):
-                    removed = torch.from_numpy(removed_at(ranks, fraction)).to(place)
-                    generator = torch_generator(seed, "imputer", repeat, p, block)
-                    filled = imputer.fill(images, removed, mean=mean, previous=filled, generator=generator)
-                    copies = filled if noise is None else add_noise(filled, removed, noise, imputer.noise)
+                    removed = removed_at(ranks, fraction)
+                    filled, copies = filler.fill(images, removed, noise, key=(repeat, p, block), previous=filled)
                     yield Copies(copies, m, o, p, repeat)

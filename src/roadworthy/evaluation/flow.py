@@ -13,6 +13,7 @@ from roadworthy.evaluation.inputs import Stream
 from roadworthy.evaluation.intact import Examiner, Notes
 from roadworthy.evaluation.maps import MapSources
 from roadworthy.evaluation.result import Result
+from roadworthy.evaluation.retrained import Retraining, as_split, named_attributions
 from roadworthy.evaluation.run import Run
 from roadworthy.evaluation.sheet import SheetMaker
 from roadworthy.evaluation.strategy import Strategy
@@ -57,8 +58,16 @@ def evaluate(
     sheet: int = 4,
     checkpoint: str | Path | None = None,
     progress: Progress | None = None,
+    train: Any = None,
+    build: Callable[[], torch.nn.Module] | None = None,
+    recipe: Any = None,
+    validation_share: float = 0.0,
 ) -> Result:
     """Compare attribution methods by what a model can still do after their units are removed.
+
+    With ``strategy="roar"`` or ``"kar"`` the question is what a *new* model can still do: one is trained for every
+    method, order, share and repeat, one after the other in this process. ``roadworthy run`` does the same in many
+    processes, keeps every result, and goes on after an interruption.
 
     Args:
         model: a module, or a callable from a batch of images to class scores.
@@ -70,7 +79,8 @@ def evaluate(
             ``(model, images, targets)`` or arrays (N, H, W) or (N, C, H, W). Maps are channels first in any layout.
             A callable gets images in pixel units, channels first, and a model that takes those and returns class
             scores (N, K): your own, behind ``normalize``, ``layout`` and ``output`` where these are set.
-        strategy: a preset (``"road"``, ``"pixel-flipping"``, ``"deletion"``, ``"insertion"``) or a Strategy.
+        strategy: a preset (``"road"``, ``"pixel-flipping"``, ``"deletion"``, ``"insertion"``, ``"roar"``, ``"kar"``,
+            ``"roar-2019"``) or a Strategy.
         fractions: shares removed; 0 is always evaluated first. None keeps the preset's: .1 .3 .5 .7 .9 for road.
         order: ``"morf"``, ``"lerf"`` or ``"both"``; None keeps the preset's (``"both"`` for road).
         imputer: a name, a callable ``(images, removed, generator) -> images``, or an Imputer; None keeps the
@@ -83,7 +93,7 @@ def evaluate(
         sign: ``"signed"``, ``"abs"``, ``"positive"`` or ``"squared"``.
         unit: ``"pixel"`` or ``"channel"``.
         seed: integer or generator; ties and noise come from it, per sample.
-        repeats: how often ties and noise are drawn anew.
+        repeats: how often ties and noise are drawn anew; with retraining, networks trained for each point.
         max_batch: largest number of images in one pass through the model.
         device: for a callable without parameters; a module runs where it is.
         output: which part of the model's return value holds the class scores: position, key or callable.
@@ -101,7 +111,14 @@ def evaluate(
             goes on.
         sheet: how many samples to keep for pictures.
         checkpoint: a folder in which finished blocks are kept; the same call goes on from there.
-        progress: called with the number of copies just scored.
+        progress: called with the number of copies just scored, or of samples just trained on.
+        train: training samples, for retraining: a Split, or a pair (images, labels). ``images`` and ``labels`` are
+            then the test samples, and maps given as arrays are pairs (training maps, test maps).
+        build: for retraining, returns a fresh network of the kind to train; by default ``model`` with all its
+            parameters drawn anew.
+        recipe: for retraining, a :class:`roadworthy.model.Recipe` or the name of one.
+        validation_share: for retraining, the share of each class held out to choose the epoch by; with 0 the last
+            epoch counts.
 
     Returns:
         The result: ``table``, ``per_sample``, ``ranking()``, ``warnings``, ``save(path)``.
@@ -130,6 +147,31 @@ def evaluate(
     chosen = Strategy.of(strategy, fractions=fractions, imputer=imputer, **changes)
     _one_of("nonfinite", nonfinite, ("raise", "drop"))
     _one_of("intact_check", intact_check, ("raise", "warn"))
+    if chosen.training == "retrain":
+        _check_retraining(train, recipe, layout=layout, nonfinite=nonfinite, normalized=normalized)
+        return Retraining(
+            model,
+            as_split("test", images, labels, ids),
+            as_split("train", train),
+            named_attributions(attributions),
+            chosen,
+            build=build,
+            recipe=recipe,
+            seed=resolve_seed(seed),
+            repeats=_whole("repeats", repeats, 1),
+            mean=mean,
+            normalize=normalize,
+            output=output,
+            device=device,
+            target=target,
+            settings=settings,
+            max_batch=max_batch,
+            validation_share=validation_share,
+            classes=classes,
+            checkpoint=checkpoint,
+            progress=progress,
+            intact_check=intact_check,
+        ).result()
     if isinstance(classes, str) or not hasattr(classes, "__iter__"):
         raise InputError(f"classes: got {classes!r}, expected the names of the classes")
     stream = Stream(images, labels, ids=ids, max_samples=max_samples, layout=layout)
@@ -139,7 +181,7 @@ def evaluate(
     filler = resolve_imputer(chosen.imputer, noise=chosen.noise)
     if noise is not None and filler.noise != noise:
         examiner.notes.add("noise", f"noise={noise} has no effect: imputer {filler.name} adds {filler.noise}")
-    fill_mean, mean_source = training_mean(mean, stats, model, stream)
+    fill_mean, mean_source = training_mean(chosen.mean if mean is None else mean, stats, model, stream)
     _check_mean(filler, chosen, fill_mean, mean_source, examiner.notes)
     run_seed = resolve_seed(seed)
     run = Run(
@@ -160,6 +202,20 @@ def evaluate(
     )
     with untouched(model):
         return run.result(checkpoint)
+
+
+def _check_retraining(train: Any, recipe: Any, *, layout: str, nonfinite: str, normalized: Any) -> None:
+    if train is None or recipe is None:
+        missing = "train" if train is None else "recipe"
+        raise InputError(
+            f"{missing}: a strategy that retrains needs train= (a Split such as data.train, or (images, labels)) and "
+            "recipe= (a roadworthy.model.Recipe or the name of one, such as 'digits')"
+        )
+    for name, value, expected in (
+        ("layout", layout, "NCHW"), ("nonfinite", nonfinite, "raise"), ("normalized", normalized, None)
+    ):  # fmt: skip
+        if value != expected:
+            raise InputError(f"{name}: got {value!r}; a strategy that retrains takes {expected!r} only")
 
 
 def training_mean(

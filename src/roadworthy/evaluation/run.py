@@ -13,7 +13,7 @@ import torch
 from roadworthy.errors import AttributionError, InputError, listed
 from roadworthy.evaluation.blocks import BlockScores, BlockStore, joined
 from roadworthy.evaluation.checks import check_logits
-from roadworthy.evaluation.degrade import Copies, block_values, degraded, nonfinite_samples
+from roadworthy.evaluation.degrade import Copies, Filler, block_values, degraded, nonfinite_samples
 from roadworthy.evaluation.intact import Examiner, Seen
 from roadworthy.evaluation.maps import MapSources
 from roadworthy.evaluation.readout import read_out
@@ -126,12 +126,9 @@ class Run:
             seen.batch,
             values,
             self.strategy,
-            self.imputer,
+            Filler(self.imputer, self.mean, self.seed, self.examiner.classifier.device),
             block=whole,
-            mean=self.mean,
-            seed=self.seed,
             repeats=self.repeats,
-            device=self.examiner.classifier.device,
         ):
             queue.append(copies)
             if len(queue) * len(block.ids) >= self.examiner.classifier.max_batch:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from roadworthy.errors import InputError
 from roadworthy.evaluation.result import READOUTS
 from roadworthy.imputation import NOISE
+from roadworthy.model.normalized import IMAGENET
 from roadworthy.registry import Registry
 from roadworthy.removal.order import SIGNS
 from roadworthy.removal.reduction import REDUCTIONS
 from roadworthy.types import Order, Reduction, Sign, Unit
+
+Training: TypeAlias = Literal["none", "retrain"]
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,8 @@ class Strategy:
 
     Attributes:
         name: the preset it came from.
-        training: ``"none"``: the model is asked as it is.
+        training: ``"none"``: the model is asked as it is; ``"retrain"``: a new one is trained for every method, order
+            and share, on training images degraded in the same way.
         order: ``"morf"``, ``"lerf"`` or ``"both"``.
         imputer: name of an imputer, a callable ``(images, removed, generator) -> images``, or an
             :class:`roadworthy.imputation.Imputer`.
@@ -32,6 +36,12 @@ class Strategy:
         sign: ``"signed"``, ``"abs"``, ``"positive"`` or ``"squared"``.
         reduction: how the channels of a map are reduced.
         readout: the readout that headlines the result; all are recorded.
+        mean: what the mean fill puts in, per channel in pixel units; None takes the training mean.
+        ties: how equal values are ordered: ``"random"`` (a draw per image) or ``"first"`` (by position, rows from
+            the top, channel by channel within a pixel).
+        random_masks: for the random baseline of a retrained evaluation: ``"fixed"`` (one mask an image, exact
+            count, as every method has), ``"redrawn"`` (exact count, drawn anew every epoch) or ``"bernoulli"`` (drawn
+            anew every epoch, each unit on its own with probability p, as published).
 
     Example:
         >>> Strategy.of("road", order="morf").orders
@@ -39,7 +49,7 @@ class Strategy:
     """
 
     name: str = "road"
-    training: Literal["none"] = "none"
+    training: Training = "none"
     order: Order | Literal["both"] = "both"
     imputer: Any = "noisy-linear"
     noise: float = NOISE
@@ -48,14 +58,19 @@ class Strategy:
     sign: Sign = "signed"
     reduction: Reduction = "sum"
     readout: str = "top1"
+    mean: tuple[float, ...] | None = None
+    ties: Literal["random", "first"] = "random"
+    random_masks: Literal["fixed", "redrawn", "bernoulli"] = "fixed"
 
     def __post_init__(self) -> None:
-        _one_of("training", self.training, ("none",))
+        _one_of("training", self.training, ("none", "retrain"))
         _one_of("order", self.order, ("morf", "lerf", "both"))
         _one_of("unit", self.unit, ("pixel", "channel"))
         _one_of("sign", self.sign, SIGNS)
         _one_of("reduction", self.reduction, REDUCTIONS)
         _one_of("readout", self.readout, READOUTS)
+        _one_of("ties", self.ties, ("random", "first"))
+        _one_of("random_masks", self.random_masks, ("fixed", "redrawn", "bernoulli"))
         if isinstance(self.noise, (bool, str)) or not 0 <= self.noise < math.inf:
             raise InputError(
                 f"noise: got {self.noise!r}, expected a standard deviation of at least 0, in pixel units"
@@ -90,6 +105,7 @@ class Strategy:
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         found["strategy"] = found.pop("name")
         found["fractions"] = list(self.fractions)
+        found["mean"] = None if self.mean is None else list(self.mean)
         if not isinstance(self.imputer, str):
             found["imputer"] = getattr(self.imputer, "name", None) or _name_of(self.imputer)
         return found
@@ -148,4 +164,29 @@ presets.add(
         fractions=(0.1, 0.3, 0.5, 0.7, 0.9, 1.0),
     ),
     "most relevant pixels put into a blurred image: LeRF from nothing to all removed (Petsiuk et al. 2018)",
+)
+presets.add(
+    "roar",
+    Strategy(name="roar", training="retrain", order="morf", imputer="mean"),
+    "remove and retrain: what a new model can still reach without the most relevant pixels (Hooker et al. 2019)",
+)
+presets.add(
+    "kar",
+    Strategy(name="kar", training="retrain", order="lerf", imputer="mean"),
+    "keep and retrain: what a new model can reach without the least relevant pixels (Hooker et al. 2019)",
+)
+presets.add(
+    "roar-2019",
+    Strategy(
+        name="roar-2019",
+        training="retrain",
+        order="morf",
+        imputer="mean",
+        unit="channel",
+        sign="squared",
+        mean=IMAGENET[0],
+        ties="first",
+        random_masks="bernoulli",
+    ),
+    "ROAR as its published code does it: each channel value on its own, squared maps, ImageNet's mean",
 )
