@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from roadworthy.errors import InputError
-from roadworthy.statistics import area, symmetric_gain
+from roadworthy.statistics import area, area_over_curve, symmetric_gain
 
 trapezoid = getattr(np, "trapezoid", None) or np.trapz  # noqa: NPY201  (NumPy before 2.0)
 SHARES = np.array([0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9])
@@ -43,6 +43,19 @@ def test_swapping_the_orders_changes_exactly_the_sign(curves: np.ndarray) -> Non
 def test_a_map_that_both_orders_treat_alike_gains_nothing() -> None:
     curve = np.random.default_rng(22).random((4, 7, 11)).astype(np.float32)
     assert (symmetric_gain(SHARES, curve, curve, axis=1) == 0).all()
+
+
+def test_the_area_over_a_curve_is_the_mean_loss() -> None:
+    shares = np.array([0.0, 0.1, 0.5, 0.9])
+    values = np.random.default_rng(23).random((3, 4, 2))
+    loss = trapezoid(values[:, :1] - values, shares, axis=1) / 0.9
+    assert area_over_curve(shares, values, axis=1) == pytest.approx(loss, abs=1e-14)
+    flat = np.full((2, 4), 0.7)
+    assert area_over_curve(shares, flat) == pytest.approx([0, 0], abs=1e-15)
+    assert area_over_curve(shares, [[0.5, 0.6, 0.6, 0.6]])[0] < 0
+    assert area_over_curve([0.0, 0.5], np.array([1, 0], np.uint8)) == 0.5
+    with pytest.raises(InputError, match=r"0\.1, 0\.5 came, expected 0 first"):
+        area_over_curve([0.1, 0.5], [1.0, 0.5])
 
 
 def test_small_integers_do_not_wrap_around() -> None:

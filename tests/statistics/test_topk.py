@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -38,8 +40,10 @@ def test_ranks_do_not_depend_on_the_chunk(monkeypatch: pytest.MonkeyPatch) -> No
     rng = np.random.default_rng(12)
     scores, labels = rng.normal(size=(101, 7)), rng.integers(7, size=101)
     whole = target_ranks(scores, labels)
+    accuracy = topk_accuracy(scores.round(), labels, k=(1, 3))
     monkeypatch.setattr(topk, "_CELLS", 20)
     assert (target_ranks(scores, labels) == whole).all()
+    assert topk_accuracy(scores.round(), labels, k=(1, 3)) == accuracy
 
 
 def test_accuracy_equals_scikit_learn_without_ties() -> None:
@@ -70,9 +74,56 @@ def test_accuracy_never_falls_with_k_when_classes_are_absent(average: str) -> No
         assert set(found.absent_classes) == set(range(100)) - set(labels.tolist())
 
 
-def test_k_above_the_classes_counts_as_all() -> None:
-    assert dict(topk_accuracy(SCORES, [2, 1, 0], k=(3, 5, 1000))) == {3: 1.0, 5: 1.0, 1000: 1.0}
+def test_all_classes_give_one_and_more_are_refused() -> None:
+    assert dict(topk_accuracy(SCORES, [2, 1, 0], k=3)) == {3: 1.0}
     assert dict(topk_accuracy(SCORES, [1, 0, 2], k=1)) == {1: 1.0}
+    with pytest.raises(InputError, match=r"k: 5, 1000 came for scores of 3 classes; pass k of at most 3"):
+        topk_accuracy(SCORES, [2, 1, 0], k=(3, 5, 1000))
+    with pytest.raises(InputError, match=r"k: 5 came for scores of 3 classes"):
+        topk_accuracy(SCORES, [2, 1, 0])
+
+
+def over_all_ways_to_break_ties(scores: np.ndarray, labels: np.ndarray, k: int, average: str) -> float:
+    """Mean accuracy over every order of the classes, the first of equal scores taken first."""
+    found = []
+    for order in itertools.permutations(range(scores.shape[1])):
+        first = np.array([sorted(order, key=lambda c: (-row[c], order.index(c)))[:k] for row in scores])
+        hit = (first == labels[:, None]).any(axis=1)
+        classes = [hit[labels == c].mean() for c in np.unique(labels)]
+        found.append(hit.mean() if average == "micro" else np.mean(classes))
+    return float(np.mean(found))
+
+
+@pytest.mark.parametrize("average", ["micro", "macro"])
+def test_ties_get_their_expected_credit(average: str) -> None:
+    rng = np.random.default_rng(15)
+    scores, labels = rng.integers(0, 3, size=(12, 4)), rng.integers(3, size=12)
+    found = topk_accuracy(scores, labels, k=(1, 2, 3, 4), average=average)  # type: ignore[arg-type]
+    for k, accuracy in found.items():
+        assert accuracy == pytest.approx(over_all_ways_to_break_ties(scores, labels, k, average), abs=1e-12)
+    assert found[4] == 1.0
+
+
+def test_a_model_without_an_opinion_scores_chance_whatever_the_labels() -> None:
+    for label in range(5):
+        found = topk_accuracy(np.full((3, 5), -np.inf), [label] * 3, k=(1, 2, 5))
+        assert dict(found) == pytest.approx({1: 0.2, 2: 0.4, 5: 1.0}, abs=1e-15)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_neither_ties_nor_the_order_of_the_classes_make_it_fall(data: st.DataObject) -> None:
+    n, classes = data.draw(st.integers(1, 7)), data.draw(st.integers(1, 6))
+    scores = data.draw(hnp.arrays(np.float32, (n, classes), elements=st.sampled_from([-np.inf, 0, 0.5, np.inf])))
+    labels = data.draw(hnp.arrays(np.int16, n, elements=st.integers(0, classes - 1)))
+    order = np.array(data.draw(st.permutations(range(classes))))
+    for average in ("micro", "macro"):
+        found = topk_accuracy(scores, labels, k=range(1, classes + 1), average=average)  # type: ignore[arg-type]
+        values = list(found.values())
+        assert values == sorted(values)
+        assert values[-1] == 1.0
+        turned = topk_accuracy(scores[:, order], np.argsort(order)[labels], k=range(1, classes + 1), average=average)  # type: ignore[arg-type]
+        assert list(turned.values()) == pytest.approx(values, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +156,7 @@ def test_nan_rows_are_named() -> None:
     scores = SCORES.copy()
     scores[[0, 2], 1] = np.nan
     with pytest.raises(InputError, match=r"2 of 3 rows hold NaN.*0, 2"):
-        topk_accuracy(scores, [0, 1, 2])
+        topk_accuracy(scores, [0, 1, 2], k=1)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +173,7 @@ def test_nan_rows_are_named() -> None:
 )
 def test_wrong_labels_are_refused_with_values_and_cause(labels: object, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        topk_accuracy(SCORES, labels)
+        topk_accuracy(SCORES, labels, k=1)
 
 
 @pytest.mark.parametrize("k", [0, -1, (1, 0), 1.5, True, (), ("1",)])
@@ -135,7 +186,7 @@ def test_wrong_scores_are_refused() -> None:
     with pytest.raises(InputError, match=r"shape \(3,\) came, expected \(samples, classes\)"):
         topk_accuracy([1.0, 2.0, 3.0], [0, 1, 2])
     with pytest.raises(InputError, match="no samples"):
-        topk_accuracy(np.zeros((0, 3)), np.zeros(0, dtype=int))
+        topk_accuracy(np.zeros((0, 3)), np.zeros(0, dtype=int), k=1)
     with pytest.raises(InputError, match="real numbers"):
         topk_accuracy([["a", "b"]], [0])
     with pytest.raises(InputError, match="'weighted' came"):

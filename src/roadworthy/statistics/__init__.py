@@ -1,30 +1,45 @@
 """Statistics: top-k accuracy, areas, rank correlations, and which methods can be told apart."""
 
 from roadworthy.statistics.agreement import RankAgreement, rank_agreement
-from roadworthy.statistics.areas import area, symmetric_gain
+from roadworthy.statistics.areas import area, area_over_curve, symmetric_gain
 from roadworthy.statistics.bootstrap import PairedBootstrap, curve_bands, paired_bootstrap
 from roadworthy.statistics.chance import above_chance
 from roadworthy.statistics.groups import groups
 from roadworthy.statistics.multiple import holm
 from roadworthy.statistics.ranking import pairwise_table, rank_methods
 from roadworthy.statistics.ranks import kendall, midranks, spearman
+from roadworthy.statistics.repeats import (
+    PairedRepeats,
+    RepeatSummary,
+    least_difference,
+    over_repeats,
+    paired_repeats,
+    rank_methods_over_repeats,
+)
 from roadworthy.statistics.topk import TopKAccuracy, target_ranks, topk_accuracy
 
 __all__ = [
     "PairedBootstrap",
+    "PairedRepeats",
     "RankAgreement",
+    "RepeatSummary",
     "TopKAccuracy",
     "above_chance",
     "area",
+    "area_over_curve",
     "curve_bands",
     "groups",
     "holm",
     "kendall",
+    "least_difference",
     "midranks",
+    "over_repeats",
     "paired_bootstrap",
+    "paired_repeats",
     "pairwise_table",
     "rank_agreement",
     "rank_methods",
+    "rank_methods_over_repeats",
     "spearman",
     "symmetric_gain",
     "target_ranks",

@@ -38,20 +38,21 @@ def numeric(values: Any, name: str, ndim: int) -> np.ndarray:
     return array.astype(np.float64)
 
 
-def finite(values: Any, name: str, ndim: int, axes: Sequence[str]) -> np.ndarray:
+SAME_SAMPLES = "comparisons need every method on the same samples: leave these samples out for all methods"
+
+
+def finite(values: Any, name: str, ndim: int, axes: Sequence[str], advice: str = SAME_SAMPLES) -> np.ndarray:
     """Return float64 values with ``ndim`` axes, all of them finite.
 
     Raises:
-        InputError: as :func:`numeric`; or NaN or infinite values, naming how many and where along each axis.
+        InputError: as :func:`numeric`; or NaN or infinite values, naming how many and where along each axis, and
+            the way out.
     """
     array = numeric(values, name, ndim)
     bad = np.argwhere(~np.isfinite(array))
     if len(bad):
         where = "; ".join(f"{axis} {listed(np.unique(bad[:, i]))}" for i, axis in enumerate(axes))
-        raise InputError(
-            f"{name}: {len(bad)} of {array.size} values are NaN or infinite ({where}); comparisons need every "
-            "method on the same samples: leave these samples out for all methods"
-        )
+        raise InputError(f"{name}: {len(bad)} of {array.size} values are NaN or infinite ({where}); {advice}")
     return array
 
 

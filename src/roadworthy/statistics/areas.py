@@ -1,4 +1,4 @@
-"""Area under a removal curve on its true shares, and the symmetric gain between the two orders.
+"""Area under and over a removal curve on its true shares, and the symmetric gain between the two orders.
 
 The area equals ``numpy.trapezoid`` divided by the span. The symmetric gain is the symmetric relevance gain of
 Blücher et al., TMLR 2024.
@@ -69,6 +69,39 @@ def symmetric_gain(fractions: Any, morf: Any, lerf: Any, axis: int = -1) -> np.n
     if low.shape != high.shape:
         raise InputError(f"morf has shape {low.shape} and lerf {high.shape}, expected the same for both orders")
     return area(fractions, high.astype(np.float64) - low.astype(np.float64), axis=axis)
+
+
+def area_over_curve(fractions: Any, values: Any, axis: int = -1) -> np.ndarray:
+    """Area between the level at share 0 and the curve below it, per unit of share: ROAR's usual number.
+
+    ``(1 / p_last) * integral from 0 to p_last of (a(0) - a(p)) dp``, by the trapezoid rule on the true shares: the
+    mean loss of accuracy, on the scale of the values, not divided by a(0). It equals ``a(0)`` minus :func:`area`.
+    Positive where removal costs accuracy. With the most relevant units removed (ROAR) more is better, with the least
+    relevant removed (KAR) less is.
+
+    Args:
+        fractions: (P,) rising shares removed, the first one 0.
+        values: array with P entries along ``axis``, the first the score with nothing removed.
+        axis: the axis of the fractions.
+
+    Returns:
+        float64 array without that axis.
+
+    Raises:
+        InputError: as :func:`area`; or the first share is not 0.
+
+    Example:
+        >>> float(area_over_curve([0, 0.5, 1], [0.75, 0.25, 0.25]))
+        0.375
+    """
+    under = area(fractions, values, axis=axis)
+    shares = check_fractions(fractions)
+    if shares[0] != 0:
+        raise InputError(
+            f"fractions: {listed(shares)} came, expected 0 first: the area over a curve is measured from the score "
+            "with nothing removed"
+        )
+    return np.asarray(np.moveaxis(to_array(values), axis, -1)[..., 0].astype(np.float64) - under)
 
 
 def check_fractions(fractions: Any) -> np.ndarray:

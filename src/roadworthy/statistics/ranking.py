@@ -11,11 +11,13 @@ import pandas as pd
 
 from roadworthy.errors import InputError, RoadworthyWarning
 from roadworthy.statistics._checks import listed
-from roadworthy.statistics.bootstrap import PairedBootstrap, paired_bootstrap
+from roadworthy.statistics.bootstrap import paired_bootstrap
 from roadworthy.statistics.groups import groups
 from roadworthy.statistics.multiple import holm
 
 if TYPE_CHECKING:
+    from roadworthy.statistics.bootstrap import PairedBootstrap
+    from roadworthy.statistics.repeats import PairedRepeats
     from roadworthy.types import Seed
 
 
@@ -29,6 +31,8 @@ def rank_methods(
     seed: Seed = 0,
 ) -> pd.DataFrame:
     """Rank methods by their mean score, with intervals and groups that cannot be told apart.
+
+    Where the unit is a training and not a sample, take :func:`rank_methods_over_repeats`.
 
     Args:
         scores: (M, N) finite score of each method on each sample, the same samples for all.
@@ -62,10 +66,33 @@ def rank_methods(
         >>> table[["method", "rank", "group"]].values.tolist()
         [['ig', 1, 'a'], ['sobel', 2, 'b'], ['random', 3, 'b']]
     """
-    labels = [str(name) for name in names]
-    _check_names(labels, len(scores))
     found = paired_bootstrap(scores, draws=draws, level=level, seed=seed)
-    _warn_few_draws(len(labels), draws, level)
+    table = ranked(found, names, higher_is_better=higher_is_better, level=level)
+    _warn_few_draws(len(table), draws, level)
+    table.attrs |= {"draws": draws, "n": found.n, "seed": found.seed}
+    return table
+
+
+def ranked(
+    found: PairedBootstrap | PairedRepeats, names: Sequence[str], *, higher_is_better: bool, level: float
+) -> pd.DataFrame:
+    """Lay out a comparison, best method first, with Holm's correction and the groups that follow from it.
+
+    Args:
+        found: what a comparison of M methods found.
+        names: M distinct names.
+        higher_is_better: whether a high score is good.
+        level: confidence level of all pairs together.
+
+    Returns:
+        Columns ``method``, ``score``, ``low``, ``high``, ``rank``, ``group``; ``attrs`` as in :func:`rank_methods`,
+        without what belongs to the way of comparing.
+
+    Raises:
+        InputError: names that are not M distinct ones.
+    """
+    labels = [str(name) for name in names]
+    _check_names(labels, len(found.mean))
     order = np.argsort(-found.mean if higher_is_better else found.mean, kind="stable")
     score = found.mean[order]
     better = score[None, :] > score[:, None] if higher_is_better else score[None, :] < score[:, None]
@@ -84,9 +111,6 @@ def rank_methods(
         "higher_is_better": bool(higher_is_better),
         "direction": "higher is better" if higher_is_better else "lower is better",
         "level": level,
-        "draws": draws,
-        "n": found.n,
-        "seed": found.seed,
         **attrs,
     }
     return table
@@ -123,7 +147,9 @@ def pairwise_table(ranking: pd.DataFrame) -> pd.DataFrame:
 _TABLES = ("difference", "difference_low", "difference_high", "p", "p_holm")
 
 
-def _pairs(found: PairedBootstrap, order: np.ndarray, level: float) -> dict[Hashable, list[list[Any]]]:
+def _pairs(
+    found: PairedBootstrap | PairedRepeats, order: np.ndarray, level: float
+) -> dict[Hashable, list[list[Any]]]:
     """Return the M x M tables in ranked order, as lists: attrs must compare with == and go into JSON."""
     both = np.ix_(order, order)
     upper = np.triu_indices(len(order), 1)

@@ -1,12 +1,13 @@
 """Top-k accuracy that never falls with k, and says which classes it could not see.
 
-Without ties the micro average equals ``sklearn.metrics.top_k_accuracy_score``; ties go to the lower class index, as
-argmax has it.
+Without ties the micro average equals ``sklearn.metrics.top_k_accuracy_score``. A class that ties with others gets the
+credit it would get on average if ties were broken by chance: the order of the classes then changes no accuracy.
+:func:`target_ranks` gives each sample one rank, and breaks ties as argmax does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -58,14 +59,11 @@ def target_ranks(scores: Any, labels: Any) -> np.ndarray:
     """
     values = _scores(scores)
     target = _labels(labels, *values.shape)
-    ranks = np.empty(len(values), dtype=np.int64)
     columns = np.arange(values.shape[1])
-    step = max(1, _CELLS // values.shape[1])
-    for start in range(0, len(values), step):
-        block, own = values[start : start + step], target[start : start + step, None]
+    ranks = np.empty(len(values), dtype=np.int64)
+    for part, block, own in _blocks(values, target):
         score = np.take_along_axis(block, own, axis=1)
-        before = (block > score) | ((block == score) & (columns < own))
-        ranks[start : start + step] = before.sum(axis=1)
+        ranks[part] = ((block > score) | ((block == score) & (columns < own))).sum(axis=1)
     return ranks
 
 
@@ -74,40 +72,45 @@ def topk_accuracy(
 ) -> TopKAccuracy:
     """Share of samples whose labelled class is among the k highest scores.
 
+    Where the labelled class ties with others around the k-th place, the sample counts by the share of ways to break
+    the tie that put the class among the first k: with K equal scores, k / K.
+
     Args:
         scores: (N, K) array, sequence or tensor; higher is more likely.
         labels: (N,) or (N, 1) whole numbers in 0 .. K-1.
-        k: one or several k, at least 1; above the number of classes counts as all classes, which gives 1.
+        k: one or several k, from 1 to the number of classes K, which gives 1.
         average: ``"micro"`` over samples, or ``"macro"`` over the classes that occur in ``labels``.
 
     Returns:
         Accuracy by k, with the number of samples and the classes that never occur. It never falls with k.
 
     Raises:
-        InputError: as :func:`target_ranks`; no samples; a k below 1 or not whole; an unknown average.
+        InputError: as :func:`target_ranks`; no samples; a k below 1, above K or not whole; an unknown average.
 
     Example:
         >>> found = topk_accuracy([[0.1, 0.7, 0.2], [0.6, 0.3, 0.1]], [2, 0], k=(1, 2))
         >>> dict(found), found.n, found.absent_classes
         ({1: 0.5, 2: 1.0}, 2, (1,))
+        >>> dict(topk_accuracy([[0.5, 0.5, 0.0]], [1], k=(1, 2)))
+        {1: 0.5, 2: 1.0}
     """
     if average not in ("micro", "macro"):
         raise InputError(f"average: {average!r} came, expected 'micro' or 'macro'")
-    wanted = _ks(k)
     values = _scores(scores)
+    wanted = _ks(k, values.shape[1])
     if not len(values):
         raise InputError("scores: no samples came, so there is no accuracy")
     target = _labels(labels, *values.shape)
-    ranks = target_ranks(values, target)
+    above, level = _places(values, target)
     counts = np.bincount(target, minlength=values.shape[1])
     present = counts > 0
 
     def accuracy(one: int) -> float:
-        hit = ranks < one
+        credit = np.clip((one - above) / level, 0, 1)
         if average == "micro":
-            return float(hit.mean())
-        hits = np.bincount(target[hit], minlength=len(counts))
-        return float((hits[present] / counts[present]).mean())
+            return float(credit.mean())
+        credits = np.bincount(target, weights=credit, minlength=len(counts))
+        return float((credits[present] / counts[present]).mean())
 
     return TopKAccuracy(
         {one: accuracy(one) for one in wanted},
@@ -116,6 +119,22 @@ def topk_accuracy(
         absent_classes=tuple(np.flatnonzero(~present).tolist()),
         average=average,
     )
+
+
+def _places(values: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return for each sample how many classes score above its own, and how many score the same, its own included."""
+    above, level = np.empty((2, len(values)), dtype=np.int64)
+    for part, block, own in _blocks(values, target):
+        score = np.take_along_axis(block, own, axis=1)
+        above[part], level[part] = (block > score).sum(axis=1), (block == score).sum(axis=1)
+    return above, level
+
+
+def _blocks(values: np.ndarray, target: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+    step = max(1, _CELLS // values.shape[1])
+    for start in range(0, len(values), step):
+        part = slice(start, start + step)
+        yield part, values[part], target[part, None]
 
 
 def _scores(scores: Any) -> np.ndarray:
@@ -148,11 +167,16 @@ def _labels(labels: Any, n: int, classes: int) -> np.ndarray:
     return values
 
 
-def _ks(k: int | Sequence[int]) -> list[int]:
+def _ks(k: int | Sequence[int], classes: int) -> list[int]:
     wanted = list(k) if isinstance(k, Iterable) else [k]
     if not wanted:
         raise InputError("k: an empty sequence came, expected one or more whole numbers")
     for one in wanted:
         if isinstance(one, (bool, np.bool_)) or not isinstance(one, (int, np.integer)) or one < 1:
             raise InputError(f"k: {one!r} came, expected whole numbers of at least 1")
+    above = [one for one in wanted if one > classes]
+    if above:
+        raise InputError(
+            f"k: {listed(above)} came for scores of {classes} classes; pass k of at most {classes}, which gives 1"
+        )
     return [int(one) for one in wanted]
