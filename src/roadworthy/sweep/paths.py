@@ -1,0 +1,72 @@
+"""Paths in an experiment, made absolute: an experiment means the same wherever it is read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+_WITH_PATH = ("folder", "parquet", "tfrecord", "hdf5", "fashion-mnist")  # sources whose argument is a path
+_WEIGHTS = (".safetensors", ".pt", ".pth")
+
+
+def anchored(path: Any, base: Path | None = None) -> Any:
+    """Return a path made absolute: from ``base``, the current folder by default; ``~`` is the user's home.
+
+    Environment variables are not expanded. What is no text comes back as it is, for the check that follows.
+
+    Example:
+        >>> anchored("maps.zarr", Path("/runs/a")), anchored("../maps.zarr", Path("/runs/a"))
+        ('/runs/a/maps.zarr', '/runs/maps.zarr')
+    """
+    if not isinstance(path, str) or not path:
+        return path
+    return os.path.abspath(os.path.join(base or Path.cwd(), os.path.expanduser(path)))
+
+
+def absolute_source(spec: Any, base: Path | None = None) -> Any:
+    """Return a data source with the path in it, if there is one, made absolute.
+
+    Example:
+        >>> absolute_source("parquet:cifar", Path("/data")), absolute_source("digits", Path("/data"))
+        ('parquet:/data/cifar', 'digits')
+    """
+    if not isinstance(spec, str):
+        return spec
+    name, colon, argument = spec.partition(":")
+    return f"{name}:{anchored(argument, base)}" if name in _WITH_PATH and colon and argument else spec
+
+
+def absolute_weights(weights: Any, base: Path | None = None) -> Any:
+    """Return weights made absolute where they are a file; the name of a published set stays.
+
+    Example:
+        >>> absolute_weights("last.pt", Path("/runs")), absolute_weights("IMAGENET1K_V1", Path("/runs"))
+        ('/runs/last.pt', 'IMAGENET1K_V1')
+    """
+    is_file = isinstance(weights, str) and (os.sep in weights or weights.endswith(_WEIGHTS))
+    return anchored(weights, base) if is_file else weights
+
+
+def absolute_paths(content: Mapping[str, Any], base: Path) -> dict[str, Any]:
+    """Return the content of an experiment file with all its paths made absolute from ``base``."""
+    found = dict(content)
+    if isinstance(found.get("data"), Mapping):
+        found["data"] = _with(found["data"], "source", absolute_source, base)
+    elif "data" in found:
+        found["data"] = absolute_source(found["data"], base)
+    if isinstance(found.get("model"), Mapping):
+        found["model"] = _with(found["model"], "weights", absolute_weights, base)
+    if isinstance(found.get("methods"), Mapping):
+        found["methods"] = {
+            name: _with(_with(source, "train", anchored, base), "test", anchored, base)
+            if isinstance(source, Mapping)
+            else source
+            for name, source in found["methods"].items()
+        }
+    return found
+
+
+def _with(content: Mapping[str, Any], key: str, change: Any, base: Path) -> dict[str, Any]:
+    return {**content, key: change(content[key], base)} if key in content else dict(content)
