@@ -1,0 +1,210 @@
+"""From the records that are there to results, complete or not; never needs the data or the network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from roadworthy.errors import DataError
+from roadworthy.sweep.plan import Plan
+from roadworthy.sweep.store import Record, Store
+
+if TYPE_CHECKING:
+    from roadworthy.evaluation.gather import Point
+    from roadworthy.evaluation.result import Result
+    from roadworthy.evaluation.treatment import Treatment
+
+_SHOWN = 12  # missing points named one by one
+
+
+@dataclass
+class Collected:
+    """What can be said of a sweep now.
+
+    Attributes:
+        results: for each imputer of which some method's whole curve is there, its result.
+        missing: what is not there yet, in words; empty when the sweep is complete.
+        finished: trainings that are there.
+        planned: trainings that the sweep has.
+    """
+
+    results: dict[str, Result]
+    missing: list[str]
+    finished: int
+    planned: int
+
+
+def collate(plan: Plan, store: Store) -> Collected:
+    """Put the records of a sweep together.
+
+    A result holds the methods and repeats of which every training is there; what else there is stays in the store,
+    and what lacks is named.
+
+    Args:
+        plan: of the sweep.
+        store: its records.
+
+    Returns:
+        Results by imputer.
+    """
+    there = store.finished()
+    records: dict[str, Record] = {}
+
+    def read(key: str) -> Record:
+        if key not in records:
+            records[key] = store.read(key)
+        return records[key]
+
+    trainings = {job.key for job in plan.of_kind("train")}
+    missing = _missing(plan, store, there)
+    results = {}
+    for imputer in plan.points:
+        result = _result(plan, imputer, there, read, missing)
+        if result is not None:
+            results[imputer] = result
+    return Collected(results, missing, len(trainings & there), len(trainings))
+
+
+def _result(
+    plan: Plan, imputer: str, there: set[str], read: Callable[[str], Record], missing: list[str]
+) -> Result | None:
+    from roadworthy.evaluation.gather import Facts, Grid, gather
+
+    facts = plan.facts
+    keys = {(method, order, fraction, repeat): key for method, order, fraction, repeat, key in plan.points[imputer]}
+
+    def key_of(treatment: Treatment, repeat: int) -> str:
+        return keys[(treatment.method or treatment.kind, treatment.order, treatment.fraction, repeat)]
+
+    whole = Grid(facts["methods"], facts["orders"], facts["fractions"], list(range(facts["repeats"])))
+    grid = whole.complete(lambda treatment, repeat: key_of(treatment, repeat) in there)
+    if grid is None:
+        return None
+
+    def find(treatment: Treatment, repeat: int) -> Point:
+        return _point(read(key_of(treatment, repeat)))
+
+    settings = facts["settings"] | {"imputer": imputer, "repeats": list(grid.repeats)}
+    if imputer != "noisy-linear":
+        settings["noise"] = 0.0
+    beside = _road(plan, there, read)
+    if beside is not None:
+        settings["beside"] = {"road": {name: beside[name] for name in ("score", "seconds", "images")}}
+    devices = sorted({str(read(keys[point]).head.get("device")) for point in keys if keys[point] in there})
+    found = Facts(
+        removed=facts["removed"],
+        seed=facts["seed"],
+        device=", ".join(devices),
+        classes=facts["classes"],
+        settings=settings,
+        warnings=_warnings(grid, whole, read, [key for key in keys.values() if key in there]),
+        missing=missing,
+        cost=_cost(plan, there, read),
+    )
+    result = gather(grid, find, found)
+    if beside is not None:
+        result.method_info = _with_ties(result, beside["method_info"])
+    return result
+
+
+def _point(record: Record) -> Point:
+    from roadworthy.evaluation.gather import Point
+
+    arrays = dict(record.arrays)
+    ids = [str(sample) for sample in arrays.pop("ids")]
+    return Point(ids, arrays, float(record.head["seconds"]), int(record.head["images"]))
+
+
+def _road(plan: Plan, there: set[str], read: Callable[[str], Record]) -> dict[str, Any] | None:
+    jobs = [job for job in plan.of_kind("road") if job.key in there]
+    return read(jobs[0].key).head if jobs else None
+
+
+def _cost(plan: Plan, there: set[str], read: Callable[[str], Record]) -> list[tuple[Any, ...]]:
+    rows: list[tuple[Any, ...]] = []
+    for job in plan.jobs:
+        if job.kind == "train" or job.key not in there:
+            continue
+        head = read(job.key).head
+        what = ", ".join(head["sources"]) if job.kind == "maps" else ""
+        rows.append((job.kind, what, "", 0.0, 0, float(head["seconds"]), int(head["images"])))
+    return rows
+
+
+def _warnings(grid: Any, whole: Any, read: Callable[[str], Record], keys: list[str]) -> list[str]:
+    found = []
+    left = [name for name in whole.methods if name not in grid.methods]
+    if left:
+        found.append(f"left out until their trainings are complete: {', '.join(left)}")
+    if len(grid.repeats) < len(whole.repeats):
+        found.append(f"{len(grid.repeats)} of {len(whole.repeats)} repeats are complete for all methods shown")
+    versions = {tuple(sorted(read(key).head.get("versions", {}).items())) for key in keys}
+    if len(versions) > 1:
+        differ = sorted({name for one in versions for other in versions for name, _ in set(one) ^ set(other)})
+        found.append(f"trainings were done with different versions of {', '.join(differ)}")
+    return found
+
+
+def _with_ties(result: Result, info: dict[str, list[Any]]) -> Any:
+    """Put what is known of the methods' test maps into the table of methods."""
+    import pandas as pd
+
+    known = pd.DataFrame(info).set_index("method")
+    return result.method_info.join(known, on="method")
+
+
+def _missing(plan: Plan, store: Store, there: set[str]) -> list[str]:
+    failed = store.failures()
+    lacking: dict[str, list[str]] = {}
+    for job in plan.jobs:
+        if job.key not in there:
+            about = "train" if job.kind == "train" else job.kind
+            state = "failed" if job.key in failed else "not done yet"
+            lacking.setdefault(f"{about}/{state}", []).append(job.label)
+    lines = []
+    for name, labels in lacking.items():
+        kind, state = name.split("/")
+        what = {"train": "trainings", "maps": "sets of maps", "road": "the comparison with ROAD"}[kind]
+        total = len(plan.of_kind(kind))
+        shown = "; ".join(labels[:_SHOWN]) + (f"; and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else "")
+        count = f"{len(labels)} of {total} {what}" if kind != "road" else what
+        lines.append(f"{count} {state}: {shown}" if kind != "road" else f"{what}: {state}")
+    return lines
+
+
+def training_table(plan: Plan, store: Store) -> Any:
+    """Return a row for every training that is there: method, order, fraction, repeat, scores, loss, cost.
+
+    Returns:
+        A DataFrame with columns imputer, method, order, fraction, repeat, n, top1, top5, loss, seconds, images, key.
+    """
+    import pandas as pd
+
+    there, rows = store.finished(), []
+    for imputer, points in plan.points.items():
+        for method, order, fraction, repeat, key in points:
+            if key in there:
+                head = store.read(key).head
+                values = (head[name] for name in ("n", "top1", "top5", "loss", "seconds", "images"))
+                rows.append((imputer, method, order, fraction, repeat, *values, key))
+    columns = ["imputer", "method", "order", "fraction", "repeat", "n", "top1", "top5", "loss", "seconds", "images"]
+    return pd.DataFrame(rows, columns=[*columns, "key"])
+
+
+def read_plan(folder: Path) -> Plan:
+    """Read the plan of a sweep's folder.
+
+    Raises:
+        DataError: none is there, or it cannot be read.
+    """
+    path = folder / "plan.json"
+    if not path.is_file():
+        raise DataError(f"{folder}: no sweep lies here (plan.json is missing); give the folder of a sweep")
+    return Plan.from_json(path.read_text(encoding="utf8"))
+
+
+def is_sweep(folder: Path) -> bool:
+    """Tell whether a folder is that of a sweep."""
+    return (folder / "plan.json").is_file()

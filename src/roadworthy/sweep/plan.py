@@ -1,0 +1,292 @@
+"""From an experiment to jobs: each carries everything its result follows from, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import roadworthy
+from roadworthy.errors import DataError
+from roadworthy.sweep.experiment import Experiment
+from roadworthy.sweep.job import Job
+
+FORMAT = 1
+RANDOM = "random"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The jobs of a sweep, and which point of which curve each stands for.
+
+    Attributes:
+        jobs: in an order in which they can be done.
+        points: for each imputer, rows ``[method, order, fraction, repeat, key]``; p = 0 and random masks occur under
+            every method and order that shares them.
+        facts: what a result states and the jobs do not: methods, orders, shares, units removed, classes, settings.
+        runtime: what jobs need and results do not follow from: memory, batch sizes, paths of files known by their hash.
+    """
+
+    jobs: list[Job]
+    points: dict[str, list[list[Any]]]
+    facts: dict[str, Any]
+    runtime: dict[str, Any] = field(default_factory=dict)
+
+    def of_kind(self, kind: str) -> list[Job]:
+        """Return the jobs of one kind."""
+        return [job for job in self.jobs if job.kind == kind]
+
+    def to_json(self) -> str:
+        """Write the plan as JSON."""
+        jobs = [
+            {"kind": job.kind, "spec": job.spec, "needs": job.needs, "label": job.label, "cost": job.cost}
+            for job in self.jobs
+        ]
+        return json.dumps(
+            {"format": FORMAT, "jobs": jobs, "points": self.points, "facts": self.facts, "runtime": self.runtime}
+        )
+
+    @staticmethod
+    def from_json(text: str) -> Plan:
+        """Read what :meth:`to_json` wrote.
+
+        Raises:
+            DataError: something else.
+        """
+        try:
+            found = json.loads(text)
+            if found["format"] != FORMAT:
+                raise DataError(f"plan: format {found['format']!r}, expected {FORMAT}; run the experiment again")
+            jobs = [Job(**{**job, "needs": tuple(job["needs"])}) for job in found["jobs"]]
+            return Plan(jobs, found["points"], found["facts"], found["runtime"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"plan: cannot be read ({error}); run the experiment again") from error
+
+
+def plan(experiment: Experiment, data: Any) -> Plan:
+    """Lay out the jobs of an experiment.
+
+    The unmodified trainings and the random masks are shared by all methods. Maps of methods that share work are
+    made together, for the test and the training split. The base model, which the maps explain, is the first
+    unmodified training, unless weights are given.
+
+    Args:
+        experiment: what to do.
+        data: its data, see :func:`roadworthy.sweep.subject.open_data`.
+
+    Raises:
+        InputError: names that nothing is known by.
+    """
+    return _Planner(experiment, data).plan()
+
+
+class _Planner:
+    def __init__(self, experiment: Experiment, data: Any) -> None:
+        from roadworthy.evaluation import Strategy
+        from roadworthy.model import load_recipe
+        from roadworthy.sweep.checks import map_settings
+        from roadworthy.sweep.subject import architecture, content_hash, fresh_network, identity
+
+        self.experiment, self.data = experiment, data
+        names = ("order", "fractions", "noise", "unit", "sign", "reduction", "random_masks")
+        self.strategy = Strategy.of(experiment.strategy, **{name: getattr(experiment, name) for name in names})
+        self.imputers = list(experiment.imputers or [self.strategy.imputer])
+        self.recipe = load_recipe(experiment.recipe)
+        self.model = experiment.model.model_dump(mode="json")
+        self.weights = self.model.pop("weights")
+        self.common: dict[str, Any] = {
+            "version": roadworthy.__version__,
+            "data": {"spec": experiment.data.model_dump(mode="json"), "identity": identity(data)},
+            "model": {**self.model, "architecture": architecture(fresh_network(self.model, data, 0))},
+        }
+        self.settings = json.loads(json.dumps(asdict(map_settings(experiment))))
+        self.hashes: dict[str, str] = {}  # of files, to their paths
+        self._hash = content_hash
+        self.jobs: dict[str, Job] = {}
+        self.methods = {**experiment.methods}
+        if RANDOM not in self.methods:
+            self.methods[RANDOM] = RANDOM
+
+    def plan(self) -> Plan:
+        from roadworthy.evaluation.gather import Grid
+
+        base = self._base()
+        maps = self._maps(base)
+        grid = Grid(
+            list(self.methods),
+            self.strategy.orders,
+            self.strategy.all_fractions,
+            list(range(self.experiment.repeats)),
+        )
+        points: dict[str, list[list[Any]]] = {imputer: [] for imputer in self.imputers}
+        for repeat in grid.repeats:
+            for treatment in grid.treatments():
+                for imputer in self.imputers:
+                    key = self._add(self._training(treatment, repeat, imputer, base, maps))
+                    points[imputer].append(
+                        [treatment.method or treatment.kind, treatment.order, treatment.fraction, repeat, key]
+                    )
+        if self.experiment.compare_road:
+            self._add(self._road(base, maps))
+        return Plan(list(self.jobs.values()), points, self._facts(), self._runtime(base))
+
+    def _add(self, job: Job) -> str:
+        return self.jobs.setdefault(job.key, job).key
+
+    def _file(self, path: str) -> str:
+        digest = self._hash(path)
+        self.hashes[digest] = str(path)
+        return digest
+
+    def _train_images(self) -> int:
+        return len(self.data.train) * self.recipe.epochs
+
+    def _training_spec(self, repeat: int) -> dict[str, Any]:
+        held = self.experiment.validation_share if self.experiment.select == "validation" else 0.0
+        recipe = json.loads(json.dumps(asdict(self.recipe)))
+        processes = self.experiment.processes_per_trial
+        spec = {"recipe": recipe, "seed": self.experiment.seed, "repeat": repeat, "validation_share": held}
+        # sums over processes round otherwise than in one
+        return {**self.common, **spec, **({"processes": processes} if processes > 1 else {})}
+
+    def _base(self) -> dict[str, Any]:
+        """Describe the model that is explained: weights from a file or a published set, or the first training."""
+        if self.weights is None:
+            return {"trained": self._add(self._unmodified(0))}
+        published = not Path(self.weights).is_file()
+        return {"weights": self.weights if published else self._file(self.weights), "published": published}
+
+    def _unmodified(self, repeat: int) -> Job:
+        spec = {**self._training_spec(repeat), "treatment": {"kind": "unmodified"}}
+        return Job("train", spec, (), f"unmodified, repeat {repeat}", float(self._train_images()))
+
+    def _training(
+        self, treatment: Any, repeat: int, imputer: str, base: dict[str, Any], maps: Mapping[str, tuple[Any, Any]]
+    ) -> Job:
+        if treatment.kind == "unmodified":
+            return self._unmodified(repeat)
+        spec = self._training_spec(repeat)
+        spec["removal"] = self._removal(treatment.kind, imputer)
+        needs: tuple[str, ...] = ()
+        about: dict[str, Any] = {"kind": treatment.kind, "fraction": treatment.fraction}
+        if treatment.kind == "estimator":
+            about |= {"order": treatment.order}
+            spec["maps"], needs = maps[treatment.method]
+        spec["treatment"] = about
+        with_imputer = f", {imputer}" if len(self.imputers) > 1 else ""
+        label = f"{treatment}{with_imputer}, repeat {repeat}"
+        return Job("train", spec, needs, label, float(self._train_images()))
+
+    def _removal(self, kind: str, imputer: str) -> dict[str, Any]:
+        """Return the fields of the strategy that matter to a treatment."""
+        strategy = self.strategy
+        found: dict[str, Any] = {"imputer": imputer, "unit": strategy.unit}
+        if imputer == "noisy-linear":
+            found["noise"] = strategy.noise
+        if strategy.mean is not None:
+            found["mean"] = list(strategy.mean)
+        if kind == "random":
+            return found | {"random_masks": strategy.random_masks}
+        return found | {"sign": strategy.sign, "reduction": strategy.reduction, "ties": strategy.ties}
+
+    def _maps(self, base: dict[str, Any]) -> dict[str, tuple[dict[str, Any], tuple[str, ...]]]:
+        """Add the jobs that make maps; return, for each method, what its trainings say of maps and need."""
+        from roadworthy.attribution import methods as registered
+        from roadworthy.attribution.requests import INVERSE, parse
+
+        found: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {}
+        made = {
+            name: source
+            for name, source in self.methods.items()
+            if isinstance(source, str) and (name, source) != (RANDOM, RANDOM)
+        }
+        families: dict[str, dict[str, str]] = {}
+        for request in parse(made) if made else ():
+            source = f"{INVERSE}{request.source}" if request.sign < 0 else str(request.source)
+            families.setdefault(registered[str(request.source)].name, {})[request.name] = source
+        about = {"base": base, "settings": self.settings, "target": self.experiment.maps.target}
+        about["seed"] = self.experiment.seed
+        for family, chosen in families.items():
+            keys = tuple(self._add(self._map_job(family, chosen, part, about)) for part in ("test", "train"))
+            for name, source in chosen.items():
+                found[name] = ({**about, "family": family, "source": source}, keys)
+        for name, source in self.methods.items():
+            if not isinstance(source, str):
+                files = {"train": self._file(source.train), "test": self._file(source.test)}
+                found[name] = ({"saved": files, "inside": name}, ())
+        return found
+
+    def _map_job(self, family: str, chosen: dict[str, str], part: str, about: dict[str, Any]) -> Job:
+        spec = {
+            **self.common,
+            "maps": about,
+            "family": family,
+            "sources": sorted(set(chosen.values())),
+            "split": part,
+        }
+        needs = tuple(key for name, key in about["base"].items() if name == "trained")
+        # one map in units of an image trained on: known only once some are made, and then it no longer matters
+        cost = 4.0 * len(chosen) * len(getattr(self.data, part))
+        return Job("maps", spec, needs, f"maps of {', '.join(chosen)}, {part} split", cost)
+
+    def _road(self, base: dict[str, Any], maps: Mapping[str, tuple[Any, tuple[str, ...]]]) -> Job:
+        strategy = self.strategy
+        spec = {
+            **self.common,
+            "base": base,
+            "maps": {name: about for name, (about, _) in maps.items()},
+            "methods": list(self.methods),
+            "fractions": list(strategy.fractions),
+            "seed": self.experiment.seed,
+            "target": self.experiment.maps.target,
+            "removal": {name: getattr(strategy, name) for name in ("unit", "sign", "reduction", "noise")},
+        }
+        needs = {key for about, keys in maps.values() for key in keys if self.jobs[key].spec["split"] == "test"}
+        trained = [base["trained"]] if "trained" in base else []
+        cost = len(self.data.test) * len(self.methods) * 2 * len(strategy.fractions) / 3
+        return Job("road", spec, (*trained, *sorted(needs)), "ROAD on the base model", cost)
+
+    def _facts(self) -> dict[str, Any]:
+        import numpy as np
+
+        from roadworthy.removal import units_removed
+
+        strategy, shape = self.strategy, self.data.train.shape
+        units = int(np.prod(shape[1:] if strategy.unit == "pixel" and len(shape) > 1 else shape))
+        settings = strategy.settings() | {
+            "target": self.experiment.maps.target,
+            "labels": "given",
+            "recipe": json.loads(json.dumps(asdict(self.recipe))),
+            "select": self.experiment.select,
+            "settings": self.experiment.maps.settings,
+            "data": self.experiment.data.source,
+            "model": self.experiment.model.name,
+            "train_images": len(self.data.train),
+            "classes": len(self.data.classes),
+        }
+        settings["strategy"] = self.experiment.strategy
+        return {
+            "methods": list(self.methods),
+            "orders": list(strategy.orders),
+            "fractions": list(strategy.all_fractions),
+            "repeats": self.experiment.repeats,
+            "removed": [units_removed(units, fraction) for fraction in strategy.all_fractions],
+            "classes": [str(name) for name in self.data.classes],
+            "seed": self.experiment.seed,
+            "settings": settings,
+        }
+
+    def _runtime(self, base: dict[str, Any]) -> dict[str, Any]:
+        experiment = self.experiment
+        return {
+            "memory": experiment.memory,
+            "max_batch": experiment.max_batch,
+            "map_batch": experiment.maps.max_batch,
+            "snapshots": experiment.snapshots,
+            "keep_weights": experiment.keep_weights,
+            "processes": experiment.processes_per_trial,
+            "base": base.get("trained", ""),
+            "files": self.hashes,
+        }

@@ -1,0 +1,117 @@
+"""The data and networks of a sweep, from the plain values that jobs carry; kept once per process."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from roadworthy.data import load_data
+from roadworthy.model import untrained
+from roadworthy.model.feed import split_hash
+from roadworthy.records import Data, Split
+from roadworthy.rng import numpy_generator
+
+
+def open_data(spec: Mapping[str, Any]) -> Data:
+    """Open the data of a sweep, or the part of it that is asked for.
+
+    Args:
+        spec: the fields of :class:`roadworthy.sweep.experiment.DataSpec`.
+
+    Returns:
+        The data. Means and statistics are those of the training samples that are used.
+    """
+    return _open(json.dumps(dict(spec), sort_keys=True))
+
+
+@functools.lru_cache(maxsize=2)
+def _open(text: str) -> Data:
+    spec = json.loads(text)
+    size = spec["size"]
+    loaded = load_data(
+        spec["source"],
+        size=tuple(size) if isinstance(size, list) else size,
+        channels=spec["channels"],
+        seed=spec["seed"],
+        test_share=spec["test_share"],
+    )
+    if not any(spec[key] for key in ("train", "test", "per_class")):
+        return loaded
+    train, test = (
+        _part(split, spec[split.name], spec["per_class"], spec["seed"]) for split in (loaded.train, loaded.test)
+    )
+    return Data(loaded.name, train, test, loaded.classes, relevant=None, seed=spec["seed"])
+
+
+def _part(split: Split, count: int | None, per_class: int | None, seed: int) -> Split:
+    if count is not None:
+        split = split.take(count, seed)
+    if per_class is None:
+        return split
+    labels = split.labels.numpy()
+    order = numpy_generator(seed, "per-class", split.name).permutation(len(labels))
+    kept = [order[labels[order] == label][:per_class] for label in np.unique(labels)]
+    return split.subset(np.sort(np.concatenate(kept)))
+
+
+def identity(data: Data) -> dict[str, Any]:
+    """Describe which samples these are, so that another data set of the same name is not taken for it."""
+    return {
+        "train": split_hash(data.train),
+        "test": split_hash(data.test),
+        "shape": list(data.train.shape),
+        "classes": len(data.classes),
+        "mean": [float(value) for value in data.mean],
+        "std": [float(value) for value in data.std],
+    }
+
+
+def fresh_network(model: Mapping[str, Any], data: Data, seed: int) -> torch.nn.Module:
+    """Return the network of a sweep with weights drawn from a seed.
+
+    Args:
+        model: the fields of :class:`roadworthy.sweep.experiment.ModelSpec`.
+        data: gives the number of classes and channels, and the normalisation.
+        seed: of the weights.
+    """
+    return untrained(model["name"], data, seed=seed, normalize=_normalize(model))
+
+
+def _normalize(model: Mapping[str, Any]) -> Any:
+    given = model["normalize"]
+    return tuple(tuple(part) for part in given) if isinstance(given, (list, tuple)) else given
+
+
+def architecture(network: torch.nn.Module) -> str:
+    """Hash what a network is made of: layers, shapes, types; not its weights."""
+    lines = [repr(network), *(f"{name} {tuple(v.shape)} {v.dtype}" for name, v in network.state_dict().items())]
+    return hashlib.blake2b("\n".join(lines).encode(), digest_size=8).hexdigest()
+
+
+def content_hash(path: str | Path) -> str:
+    """Hash a file, or all files of a folder with their names.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "a.txt"
+        >>> _ = file.write_text("x")
+        >>> content_hash(file) == content_hash(file.parent)
+        False
+    """
+    path = Path(path)
+    digest = hashlib.blake2b(digest_size=8)
+    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+    for file in files:
+        if file is not path:
+            digest.update(f"/{file.relative_to(path)}/".encode())
+        with open(file, "rb") as stream:
+            while block := stream.read(1 << 22):
+                digest.update(block)
+    return digest.hexdigest()

@@ -1,0 +1,267 @@
+"""Do one job of a sweep, anywhere: everything it needs is in the job, its folder, and the data."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import torch
+
+from roadworthy.attribution import Settings, attribute_to_store, open_maps
+from roadworthy.errors import DataError, ModelError
+from roadworthy.evaluation import Strategy, evaluate
+from roadworthy.evaluation.degrade import Filler
+from roadworthy.evaluation.maps import Saved
+from roadworthy.evaluation.result import READOUTS
+from roadworthy.evaluation.retrain import Retrainer, Trained
+from roadworthy.evaluation.treatment import Degrader, MapRows, Treatment
+from roadworthy.forward import device_of
+from roadworthy.imputation import resolve_imputer
+from roadworthy.model import Recipe, load_model, load_weights, save_weights
+from roadworthy.provenance import ids_hash, versions
+from roadworthy.records import Data
+from roadworthy.sweep.job import Job
+from roadworthy.sweep.plan import RANDOM
+from roadworthy.sweep.store import Record, Store
+from roadworthy.sweep.subject import fresh_network, identity, open_data
+
+PERFORM = "roadworthy.sweep.trial:perform"
+RUNTIME = "runtime.json"
+
+
+def perform(folder: Path, job: Job, device: str = "cpu") -> None:
+    """Do a job and write its record.
+
+    Args:
+        folder: the sweep's folder.
+        job: what to do.
+        device: where to compute.
+
+    Raises:
+        DataError: the data, or a file the job needs, are not what they were when the sweep was planned.
+    """
+    worker = _Worker(Path(folder), job, device)
+    work = {"train": worker.train, "maps": worker.maps, "road": worker.road}[job.kind]
+    record = work()
+    record.head |= {"kind": job.kind, "label": job.label, "device": device, "versions": versions()}
+    worker.store.write(job.key, record)
+    worker.store.clear_scratch(job.key)
+
+
+def weights_path(folder: Path, key: str) -> Path:
+    """Return where the weights of a training are kept."""
+    return folder / "models" / f"{key}.safetensors"
+
+
+def maps_path(folder: Path, spec: Mapping[str, Any], family: str, split: str) -> Path:
+    """Return where maps are kept: one store for each family and split, for all that they follow from."""
+    about = {name: spec["maps"][name] for name in ("base", "settings", "target", "seed")}
+    about |= {name: spec[name] for name in ("version", "data", "model")}
+    text = json.dumps(about, sort_keys=True)
+    key = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    return folder / "maps" / key / f"{quote(family, safe='')}-{split}.zarr"
+
+
+class _Worker:
+    def __init__(self, folder: Path, job: Job, device: str) -> None:
+        self.folder, self.job, self.spec, self.device = folder, job, job.spec, device
+        self.store = Store(folder)
+        self.runtime: dict[str, Any] = json.loads((folder / RUNTIME).read_text(encoding="utf8"))
+        self.data = self._data()
+
+    def _data(self) -> Data:
+        wanted = self.spec["data"]
+        data = open_data(wanted["spec"])
+        found = json.loads(json.dumps(identity(data)))
+        differ = [name for name in found if found[name] != wanted["identity"][name]]
+        if differ:
+            raise DataError(
+                f"{wanted['spec']['source']}: the data are not what this sweep was planned for ({', '.join(differ)} "
+                "differ); run the experiment again, or bring the data back"
+            )
+        return data
+
+    # training
+
+    def train(self) -> Record:
+        """Train a network on degraded images, score it, and keep its weights where they are asked for."""
+        spec, treatment = self.spec, self._treatment()
+        maps = {part: self._rows(part) if treatment.kind == "estimator" else None for part in ("train", "test")}
+        retrainer = Retrainer(
+            lambda seed: fresh_network(spec["model"], self.data, seed),
+            self.data.train,
+            self.data.test,
+            Recipe(**_tuples(spec["recipe"])),
+            seed=spec["seed"],
+            validation_share=spec["validation_share"],
+            device=self.device,
+            memory=self.runtime["memory"],
+            max_batch=self.runtime["max_batch"],
+            processes=spec.get("processes", 1),
+        )
+        every = self.runtime["snapshots"]
+        trained, model = retrainer.run(
+            treatment,
+            self._degrader(treatment),
+            train_maps=maps["train"],
+            test_maps=maps["test"],
+            checkpoint=self.store.scratch(self.job.key) / "checkpoint.pt",
+            snapshots=self.folder / "snapshots" / self.job.key if every else None,
+            snapshot_every=max(1, every),
+        )
+        if self.runtime["keep_weights"] or self.job.key == self.runtime["base"]:
+            save_weights(model, weights_path(self.folder, self.job.key))
+        return training_record(trained, treatment, spec["repeat"])
+
+    def test_split(self) -> Any:
+        """Return the test samples as the job's treatment leaves them."""
+        treatment = self._treatment()
+        rows = self._rows("test") if treatment.kind == "estimator" else None
+        return self._degrader(treatment).split(self.data.test, treatment, rows)
+
+    def _treatment(self) -> Treatment:
+        found = dict(self.spec["treatment"])
+        if found["kind"] == "estimator":
+            maps = self.spec["maps"]
+            found["method"] = maps.get("source") or maps["inside"]
+        return Treatment(**found)
+
+    def _degrader(self, treatment: Treatment) -> Degrader:
+        removal = _tuples(self.spec.get("removal", {}))
+        strategy = Strategy(name="sweep", training="retrain", **removal)
+        imputer = resolve_imputer(strategy.imputer, noise=strategy.noise)
+        mean = torch.tensor(self.data.mean if strategy.mean is None else strategy.mean, dtype=torch.float32)
+        place = device_of(len, self.device)
+        return Degrader(strategy, Filler(imputer, mean, self.spec["seed"], place), self.spec["repeat"])
+
+    def _rows(self, part: str) -> MapRows:
+        about = self.spec["maps"]
+        split = getattr(self.data, part)
+        array, ids = self._open(about, part)
+        name = about.get("source") or about["inside"]
+        return MapRows(name, array, split.ids if ids is None else ids)
+
+    def _open(self, about: Mapping[str, Any], part: str) -> tuple[Any, list[str] | None]:
+        """Return the maps of a method for a split, and the ids of their samples where they are known."""
+        if "saved" in about:
+            found = open_maps(self._file(about["saved"][part]))
+            inside = about["inside"] if about["inside"] in found else next(iter(found), None)
+            if inside is None or (inside != about["inside"] and len(found) > 1):
+                raise DataError(f"maps {about['inside']!r}: the file holds {', '.join(found)}; give it the same name")
+            return found[inside], found.ids
+        found = open_maps(maps_path(self.folder, {**self.spec, "maps": about}, about["family"], part))
+        return found[about["source"]], found.ids
+
+    # maps
+
+    def maps(self) -> Record:
+        """Compute maps of one family for one split into a store; what is there already is not computed again."""
+        began = time.perf_counter()
+        split, about = getattr(self.data, self.spec["split"]), self.spec["maps"]
+        saved = attribute_to_store(
+            self._base(about["base"]),
+            split,
+            self.spec["sources"],
+            maps_path(self.folder, self.spec, self.spec["family"], self.spec["split"]),
+            target=about["target"],
+            seed=about["seed"],
+            settings=Settings(**_tuples(about["settings"])),
+            mean=self.data.mean,
+            max_batch=self.runtime["map_batch"],
+            device=self.device,
+        )
+        n = len(saved.ids or ())
+        head = {"n": n, "sources": self.spec["sources"], "split": self.spec["split"], "images": n}
+        return Record(head | {"seconds": time.perf_counter() - began}, {})
+
+    def _base(self, base: Mapping[str, Any]) -> torch.nn.Module:
+        """Return the model that is explained."""
+        name, normalize = self.spec["model"]["name"], self.spec["model"]["normalize"]
+        if "trained" in base:
+            path = weights_path(self.folder, base["trained"])
+            if not path.is_file():
+                raise ModelError(
+                    f"the weights of the base model are gone ({path.name}); delete trials/{base['trained']}.* in the "
+                    "sweep's folder to train it again"
+                )
+            model = fresh_network(self.spec["model"], self.data, 0)
+            load_weights(model, path)
+        else:
+            weights = base["weights"] if base["published"] else self._file(base["weights"])
+            model = load_model(name, self.data, weights=weights, normalize=normalize)
+        return model.to(self.device).eval()
+
+    def _file(self, digest: str) -> str:
+        return str(self.runtime["files"][digest])
+
+    # comparison
+
+    def road(self) -> Record:
+        """Evaluate the same maps on the same test samples without retraining, and keep the result."""
+        began, spec = time.perf_counter(), self.spec
+        maps: dict[str, Any] = {}
+        for name in spec["methods"]:
+            if name not in spec["maps"]:
+                maps[name] = RANDOM
+                continue
+            array, ids = self._open(spec["maps"][name], "test")
+            maps[name] = Saved(array, ids=ids)
+        result = evaluate(
+            self._base(spec["base"]),
+            self.data.test,
+            None,
+            maps,
+            strategy="road",
+            fractions=spec["fractions"],
+            target=spec["target"],
+            seed=spec["seed"],
+            mean=self.data.mean,
+            classes=self.data.classes,
+            max_batch=self.runtime["max_batch"],
+            device=self.device,
+            intact_check="warn",
+            **spec["removal"],
+        )
+        seconds = time.perf_counter() - began
+        result.save(self.folder / "road" / self.job.key)
+        scores, _, higher = result.method_scores()
+        means = dict(zip(result.methods, scores.mean(axis=1).tolist(), strict=True))
+        copies = result.n * len(result.methods) * len(result.orders) * (len(result.fractions) - 1)
+        info = result.method_info.to_dict(orient="list")
+        head = {"score": means, "higher_is_better": higher, "seconds": seconds, "images": copies, "n": result.n}
+        return Record(head | {"method_info": json.loads(json.dumps(info, default=float))}, {})
+
+
+def training_record(trained: Trained, treatment: Treatment, repeat: int) -> Record:
+    """Return what is kept of a training."""
+    head = {
+        "treatment": dataclasses.asdict(treatment),
+        "repeat": repeat,
+        "n": len(trained.ids),
+        "ids_hash": ids_hash(trained.ids),
+        "top1": float(trained.top1.mean()),
+        "top5": float(trained.top5.mean()),
+        "loss": trained.loss,
+        "seconds": trained.seconds[1],
+        "training_seconds": trained.seconds[0],
+        "images": trained.images,
+        "history": dataclasses.asdict(trained.history),
+    }
+    arrays = {name: getattr(trained, name) for name in (*READOUTS, "labels", "predicted")}
+    return Record(json.loads(json.dumps(head)), arrays | {"ids": np.array(trained.ids)})
+
+
+def _tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Give back the tuples that JSON has turned into lists."""
+
+    def tupled(value: Any) -> Any:
+        return tuple(tupled(part) for part in value) if isinstance(value, list) else value
+
+    return {name: tupled(value) for name, value in fields.items()}
