@@ -16,7 +16,19 @@ ROOT = Path(roadworthy.__file__).parent
 STAGES = {"data", "model", "attribution", "removal", "imputation", "labelfree", "statistics"}
 LEVELS = {
     **dict.fromkeys(
-        ("records", "types", "errors", "rng", "provenance", "fingerprints", "files", "labels", "registry", "forward"),
+        (
+            "records",
+            "types",
+            "errors",
+            "rng",
+            "provenance",
+            "fingerprints",
+            "files",
+            "labels",
+            "registry",
+            "forward",
+            "tfrecord",
+        ),
         0,
     ),
     **dict.fromkeys(STAGES, 1),
