@@ -176,6 +176,15 @@ class Split:
             part._images = self._images[torch.as_tensor(chosen)]
         return part
 
+    def reordered(self, indices: np.ndarray) -> Split:
+        """Return the split of these positions in the source, in this order; known broken ones stay left out.
+
+        A subclass that overrides ``_restricted`` keeps what it does to its samples.
+        """
+        part = self._restricted(indices)
+        part._sound_cache = (0, part.indices)
+        return part
+
     def take(self, n: int, seed: int = 0) -> Split:
         """Return ``n`` samples drawn without replacement, in the split's order; all if there are fewer.
 

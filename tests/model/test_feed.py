@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from roadworthy.errors import DataError, InputError, RoadworthyWarning
 from roadworthy.model import Recipe
-from roadworthy.model.feed import Feed, augment
+from roadworthy.model.augment import augment
+from roadworthy.model.feed import Feed
 from roadworthy.records import Split
 from roadworthy.rng import torch_generator
 
@@ -69,9 +70,10 @@ def test_each_sample_once_in_an_order_of_its_own_each_epoch(n: int, memory: int)
 def test_drop_last(drop_last: bool, steps: int, seen: int) -> None:
     recipe = Recipe(epochs=1, learning_rate=0.1, batch_size=8, drop_last=drop_last)
     feed = Feed(numbered(23), 10**9)
-    assert feed.steps(recipe) == steps
+    assert recipe.timetable(len(feed)).steps == steps
     assert len(order(feed, recipe)) == seen
-    assert feed.steps(Recipe(epochs=1, learning_rate=0.1, batch_size=50, drop_last=True)) == 1
+    wide = Recipe(epochs=1, learning_rate=0.1, batch_size=50, drop_last=True)
+    assert wide.timetable(23).steps == 1
 
 
 def test_a_split_is_held_where_it_fits_and_read_anew_where_not(make_split: Make) -> None:

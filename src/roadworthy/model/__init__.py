@@ -5,12 +5,14 @@ from __future__ import annotations
 # each family registers itself where it is imported
 from roadworthy.model import factory, resnet_cifar, small_cnn, timm_models, torchvision_models  # noqa: F401
 from roadworthy.model.base import models
-from roadworthy.model.fit import History, fit
+from roadworthy.model.fit import fit
+from roadworthy.model.history import History
 from roadworthy.model.load import load_model
 from roadworthy.model.normalized import Normalized, PixelNormalize
 from roadworthy.model.predict import Predictions, accuracy, predict
-from roadworthy.model.recipe import Recipe
-from roadworthy.model.weights import load_weights, save_weights
+from roadworthy.model.recipe import Recipe, Timetable
+from roadworthy.model.recipe_files import load_recipe, recipes
+from roadworthy.model.weights import load_weights, read_weights, save_weights
 
 __all__ = [
     "History",
@@ -18,11 +20,15 @@ __all__ = [
     "PixelNormalize",
     "Predictions",
     "Recipe",
+    "Timetable",
     "accuracy",
     "fit",
     "load_model",
+    "load_recipe",
     "load_weights",
     "models",
     "predict",
+    "read_weights",
+    "recipes",
     "save_weights",
 ]

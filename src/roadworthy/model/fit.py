@@ -1,50 +1,24 @@
-"""The one training loop: SGD with Nesterov momentum, seeded, resumable to the bit on a CPU; the last epoch counts."""
+"""Train a model: SGD, seeded, resumable to the bit on a CPU; the last epoch counts, or the best on a validation split."""
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import json
-import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from roadworthy.errors import InputError, ModelError, SolverError
-from roadworthy.files import replacing
-from roadworthy.forward import Classifier, device_of
-from roadworthy.model.feed import Feed, augment
+from roadworthy.errors import InputError, ModelError
+from roadworthy.forward import device_of
+from roadworthy.model.checkpoint import Checkpoint, Damaged, fingerprint
+from roadworthy.model.feed import Feed
+from roadworthy.model.history import History
 from roadworthy.model.recipe import Recipe
-from roadworthy.rng import resolve_seed, seeded_globals, torch_generator
+from roadworthy.model.team import Team
+from roadworthy.model.training import Training
+from roadworthy.rng import resolve_seed
 from roadworthy.types import Normalize, Output, Progress, Seed
 
 MEMORY = 2 * 1024**3
-_NORMS = (
-    torch.nn.modules.batchnorm._BatchNorm,
-    torch.nn.GroupNorm,
-    torch.nn.LayerNorm,
-    torch.nn.LocalResponseNorm,
-)
-
-
-@dataclass(frozen=True)
-class History:
-    """What a training run reports, an entry per epoch.
-
-    Attributes:
-        loss: mean training loss, label smoothing included.
-        accuracy: share of the (augmented) training samples classified right while training.
-        seconds: wall-clock time.
-        resumed: epochs that came from a checkpoint.
-    """
-
-    loss: tuple[float, ...] = ()
-    accuracy: tuple[float, ...] = ()
-    seconds: tuple[float, ...] = ()
-    resumed: int = 0
 
 
 def fit(
@@ -56,31 +30,49 @@ def fit(
     normalize: Normalize | None = None,
     output: Output = None,
     device: str | torch.device | None = None,
+    validation: Any = None,
     checkpoint: str | Path | None = None,
+    checkpoint_seconds: float = 600.0,
+    damaged: Damaged = "error",
+    snapshots: str | Path | None = None,
+    snapshot_every: int = 1,
     memory: int = MEMORY,
     progress: Progress | None = None,
 ) -> History:
-    """Train a model in place and report the last epoch.
+    """Train a model in place and report the last epoch, or the best one on a validation split.
 
     Nothing is selected on test data, which this never sees. Shuffling, augmentation and dropout draw from the
     seed and the epoch alone: the same seed gives the same weights, bit for bit on a CPU, also when a run was
-    interrupted and went on from its checkpoint. On CUDA, computation is channels-last and in bfloat16 where
-    the device has it (see :class:`Recipe`).
+    interrupted (or killed, at any moment) and went on from its checkpoint. On CUDA, computation is channels-last
+    and in bfloat16 where the device has it (see :class:`Recipe`).
+
+    A checkpoint or snapshot that cannot be written, as on a full disk, is told by a warning; what was written
+    before stays, and the training goes on.
 
     Args:
         model: the network; its weights are changed, its train flags are put back at the end. Parameters that do
             not require gradients stay as they are.
         train: a :class:`~roadworthy.records.Split` such as ``data.train``, a pair of tensors (images (N, ...) in
-            pixel units, labels (N,)), or an object with ``batches(size)``, ``labels`` and a length.
-        recipe: the settings.
+            pixel units, labels (N,)), or an object with ``batches(size)``, ``labels`` and a length. If it has
+            ``for_epoch(epoch)``, that is asked for the split of each epoch, counted from 0, all of one length.
+        recipe: the settings; see :func:`load_recipe`.
         seed: an integer or a generator.
         normalize: ``(mean, std)`` per channel, put in front of a model that does not normalise by itself.
         output: how to pick the class scores from what the model returns.
         device: where to train; the model is moved there and stays. Its own device by default.
+        validation: samples as ``train`` takes them, none of which should be in ``train``. After each epoch the
+            share classified right is noted, and the model gets the weights of the epoch with the highest in the end.
         checkpoint: a file that is written after each epoch and read at the start; a finished run is not repeated.
+        checkpoint_seconds: the checkpoint is written inside an epoch as well, when the last one is so old. Data that
+            are streamed have to be read again up to there.
+        damaged: what to do with a checkpoint that cannot be read: ``"error"``, or ``"restart"`` with a warning.
+        snapshots: a folder that gets the weights after each ``snapshot_every``-th epoch and after the last, as
+            ``epoch-00003.safetensors``, each whole or not at all. :func:`read_weights` gives the notes ``epoch`` and
+            ``last`` with them; another process can score them as they appear.
+        snapshot_every: see ``snapshots``.
         memory: bytes of samples to hold in memory; larger data are read anew each epoch, through a shuffle buffer
             of a quarter of this.
-        progress: called with the number of samples just trained on; ``epochs * len(train)`` in all.
+        progress: called with the number of samples just trained on; ``recipe.timetable(len(train)).work`` in all.
 
     Returns:
         The history of the run.
@@ -98,160 +90,72 @@ def fit(
         >>> fit(net, (images, torch.arange(8) // 4), recipe=recipe).accuracy[-1]
         1.0
     """
+    return train_as(
+        Team(),
+        model,
+        train,
+        recipe=recipe,
+        seed=seed,
+        normalize=normalize,
+        output=output,
+        device=device,
+        validation=validation,
+        checkpoint=checkpoint,
+        checkpoint_seconds=checkpoint_seconds,
+        damaged=damaged,
+        snapshots=snapshots,
+        snapshot_every=snapshot_every,
+        memory=memory,
+        progress=progress,
+    )
+
+
+def train_as(
+    team: Team,
+    model: torch.nn.Module,
+    train: Any,
+    *,
+    recipe: Recipe,
+    seed: Seed,
+    normalize: Normalize | None = None,
+    output: Output = None,
+    device: str | torch.device | None = None,
+    validation: Any = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_seconds: float = 600.0,
+    damaged: Damaged = "error",
+    snapshots: str | Path | None = None,
+    snapshot_every: int = 1,
+    memory: int = MEMORY,
+    progress: Progress | None = None,
+) -> History:
+    """Do what :func:`fit` does, as one of the processes of a team."""
     if not isinstance(model, torch.nn.Module):
         raise ModelError(f"fit: got {type(model).__name__}, expected a torch.nn.Module; only those can be trained")
+    if not isinstance(snapshot_every, int) or snapshot_every < 1:
+        raise InputError(f"fit: snapshot_every is {snapshot_every!r}, expected an integer of at least 1")
+    if not checkpoint_seconds >= 0:
+        raise InputError(f"fit: checkpoint_seconds is {checkpoint_seconds!r}, expected at least 0")
     if device is not None:
         model.to(device_of(len, device))
     seed = resolve_seed(seed)
     feed = Feed(train, memory).to(device_of(model))
-    classifier = Classifier(model, normalize=normalize, output=output)
-    optimizer = _optimizer(model, recipe)
-    path = None if checkpoint is None else Path(checkpoint)
-    run = {} if path is None else _fingerprint(model, feed, recipe, seed, normalize)
-    history = History() if path is None else _resume(path, run, model, optimizer)
-    _report(progress, len(feed) * history.resumed)
-    with _training(model, classifier.device):
-        for epoch in range(len(history.loss), recipe.epochs):
-            # dropout reads the global generators: it gets its own stream, and theirs are put back
-            with seeded_globals(seed, "fit-epoch", epoch):
-                loss, accuracy, seconds = _epoch(classifier, feed, optimizer, recipe, seed, epoch, progress)
-            history = History(
-                (*history.loss, loss), (*history.accuracy, accuracy), (*history.seconds, seconds), history.resumed
-            )
-            if path is not None:
-                _save(path, run, model, optimizer, history)
-    return history
-
-
-def _optimizer(model: torch.nn.Module, recipe: Recipe) -> torch.optim.SGD:
-    norms = {id(p) for part in model.modules() if isinstance(part, _NORMS) for p in part.parameters(recurse=False)}
-    trained = [p for p in model.parameters() if p.requires_grad]
-    if not trained:
-        raise ModelError(f"fit: {type(model).__name__} has no parameters that require gradients")
-    decayed = [p for p in trained if p.ndim > 1 and id(p) not in norms]
-    plain = [p for p in trained if p.ndim <= 1 or id(p) in norms]
-    groups = [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": plain, "weight_decay": 0.0}]
-    return torch.optim.SGD(
-        [group for group in groups if group["params"]],
-        lr=recipe.learning_rate,
-        momentum=recipe.momentum,
-        nesterov=recipe.momentum > 0,
-    )
-
-
-def _epoch(
-    classifier: Classifier,
-    feed: Feed,
-    optimizer: torch.optim.SGD,
-    recipe: Recipe,
-    seed: int,
-    epoch: int,
-    progress: Progress | None,
-) -> tuple[float, float, float]:
-    began, device, steps, seen = time.perf_counter(), classifier.device, feed.steps(recipe), 0
-    order = torch_generator(seed, "fit-order", epoch)
-    changes = torch_generator(seed, "fit-augmentation", epoch)
-    bf16 = _has_bf16(device) if recipe.bf16 is None else recipe.bf16
-    losses, right = torch.zeros((), device=device), torch.zeros((), dtype=torch.int64, device=device)
-    for step, (images, labels) in enumerate(feed.epoch(recipe, order)):
-        for group in optimizer.param_groups:
-            group["lr"] = recipe.rate(epoch + step / steps)
-        images = augment(images, recipe, changes).to(device)
-        labels = labels.to(device)
-        if device.type == "cuda" and images.ndim == 4:
-            images = images.contiguous(memory_format=torch.channels_last)
-        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-            logits = classifier.forward(images)
-        if step == 0 and int(feed.labels.max()) >= logits.shape[1]:
-            raise InputError(f"fit: labels go to {int(feed.labels.max())}, the model has {logits.shape[1]} classes")
-        loss = torch.nn.functional.cross_entropy(logits.float(), labels, label_smoothing=recipe.label_smoothing)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        optimizer.step()
-        losses += loss.detach() * len(labels)
-        right += (logits.argmax(1) == labels).sum()
-        seen += len(labels)
-        _report(progress, len(labels))
-    _report(progress, len(feed) - seen)
-    if seen == 0 or not bool(losses.isfinite()):
-        raise SolverError(
-            f"fit: the loss is {float(losses)} in epoch {epoch + 1} after {seen} samples (learning rate "
-            f"{recipe.learning_rate}); lower the learning rate, or warm up for longer"
-        )
-    return float(losses) / seen, int(right) / seen, time.perf_counter() - began
-
-
-def _report(progress: Progress | None, done: int) -> None:
-    if progress is not None and done > 0:
-        progress(done)
-
-
-def _has_bf16(device: torch.device) -> bool:
-    return device.type == "cuda" and torch.cuda.is_bf16_supported()
-
-
-@contextlib.contextmanager
-def _training(model: torch.nn.Module, device: torch.device) -> Iterator[None]:
-    flags = [(part, part.training) for part in model.modules()]
-    if device.type == "cuda":
-        model.to(memory_format=torch.channels_last)
-    try:
-        model.train()
-        with torch.enable_grad():
-            yield
-    finally:
-        for part, training in flags:
-            part.training = training
-        for parameter in model.parameters():
-            parameter.grad = None
-        if device.type == "cuda":
-            model.to(memory_format=torch.contiguous_format)
-
-
-def _fingerprint(
-    model: torch.nn.Module, feed: Feed, recipe: Recipe, seed: int, normalize: Normalize | None
-) -> dict[str, Any]:
-    shapes = [f"{name} {tuple(value.shape)} {value.dtype}" for name, value in model.state_dict().items()]
-    stats = None if normalize is None else [[float(value) for value in part] for part in normalize]
-    run = {
-        "recipe": asdict(recipe),
-        "seed": seed,
-        "normalize": stats,
-        "data": feed.identity(),
-        "model": hashlib.blake2b("\n".join(shapes).encode(), digest_size=8).hexdigest(),
-    }
-    return json.loads(json.dumps(run))
-
-
-def _save(
-    path: Path, run: dict[str, Any], model: torch.nn.Module, optimizer: torch.optim.SGD, history: History
-) -> None:
-    content = {
-        "run": run,
-        "history": asdict(history),
-        "model": model.state_dict(),
-        "optimizer": optimizer.state_dict(),
-    }
-    with replacing(path) as temporary:
-        torch.save(content, temporary)
-
-
-def _resume(path: Path, run: dict[str, Any], model: torch.nn.Module, optimizer: torch.optim.SGD) -> History:
-    if not path.exists():
-        return History()
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-        differ = sorted(key for key in run if content["run"].get(key) != run[key])
-    except Exception as error:  # whatever a damaged or foreign file raises, the advice is the same
-        raise ModelError(
-            f"fit: the checkpoint {str(path)!r} cannot be read ({type(error).__name__}); delete it to start anew"
-        ) from error
-    if differ:
-        raise ModelError(
-            f"fit: the checkpoint {str(path)!r} is of another run; these differ: {', '.join(differ)}. "
-            "Delete it, or name another file"
-        )
-    model.load_state_dict(content["model"])
-    optimizer.load_state_dict(content["optimizer"])
-    kept = content["history"]
-    return History(tuple(kept["loss"]), tuple(kept["accuracy"]), tuple(kept["seconds"]), resumed=len(kept["loss"]))
+    held_out = None if validation is None else Feed(validation, memory).to(device_of(model))
+    run = {}
+    if checkpoint is not None:
+        run = fingerprint(model, feed, recipe=recipe, seed=seed, normalize=normalize, validation=held_out)
+    return Training(
+        model,
+        feed,
+        recipe=recipe,
+        seed=seed,
+        normalize=normalize,
+        output=output,
+        validation=held_out,
+        checkpoint=Checkpoint(checkpoint, run, damaged),
+        checkpoint_seconds=checkpoint_seconds,
+        snapshots=None if snapshots is None else Path(snapshots),
+        snapshot_every=snapshot_every,
+        team=team,
+        progress=progress,
+    ).run()

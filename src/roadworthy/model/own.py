@@ -9,7 +9,7 @@ import math
 import tempfile
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +132,7 @@ def _description(
     assert data is not None
     return {
         "network": repr(network),
-        "recipe": asdict(recipe),
+        "recipe": recipe.described(),
         "seed": request.seed,
         "normalize": stats,
         "device": request.device.type,

@@ -11,7 +11,7 @@ from torch import nn
 
 from roadworthy.model.base import Request, models
 from roadworthy.model.own import OwnNetwork, load_own
-from roadworthy.model.recipe import Recipe
+from roadworthy.model.recipe_files import recipes
 from roadworthy.types import Normalize
 
 
@@ -75,16 +75,7 @@ class CifarResNet18(nn.Module):
 CIFAR = OwnNetwork(
     "resnet18-cifar",
     CifarResNet18,
-    Recipe(
-        epochs=30,
-        batch_size=128,
-        learning_rate=0.1,
-        schedule="one-cycle",
-        warmup_epochs=5,
-        label_smoothing=0.1,
-        flip=True,
-        crop_padding=4,
-    ),
+    recipes["cifar10"],
     channels=3,
     classes=10,
 )

@@ -9,7 +9,7 @@ from torch import nn
 
 from roadworthy.model.base import Request, models
 from roadworthy.model.own import OwnNetwork, load_own
-from roadworthy.model.recipe import Recipe
+from roadworthy.model.recipe_files import recipes
 from roadworthy.types import Normalize
 
 
@@ -47,14 +47,14 @@ class SmallCNN(nn.Module):
 DIGITS = OwnNetwork(
     "digits-cnn",
     lambda channels, classes: SmallCNN(channels, classes, (32, 64, 64)),
-    Recipe(epochs=12, batch_size=64, learning_rate=0.1, schedule="one-cycle", warmup_epochs=2),
+    recipes["digits"],
     channels=1,
     classes=10,
 )
 SMALL = OwnNetwork(
     "small-cnn",
     lambda channels, classes: SmallCNN(channels, classes, (16, 32, 64)),
-    Recipe(epochs=4, batch_size=64, learning_rate=0.1, schedule="one-cycle", warmup_epochs=1),
+    recipes["small"],
     channels=1,
     classes=10,
     samples=60_000,

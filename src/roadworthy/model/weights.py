@@ -12,12 +12,20 @@ import torch
 
 from roadworthy.errors import InputError, ModelError
 from roadworthy.files import replacing
+from roadworthy.model.normalized import per_channel
+from roadworthy.types import Normalize
 
 _PREFIXES = ("module.", "_orig_mod.", "body.")
 _SHOWN = 3
 
 
-def save_weights(model: torch.nn.Module, path: str | Path) -> Path:
+def save_weights(
+    model: torch.nn.Module,
+    path: str | Path,
+    *,
+    normalize: Normalize | None = None,
+    notes: Mapping[str, Any] | None = None,
+) -> Path:
     """Write the weights and buffers of a model as safetensors, with its normalisation where it has one.
 
     A model from :func:`load_model` is stored without its normalising layer, so the file also fits the bare
@@ -26,6 +34,8 @@ def save_weights(model: torch.nn.Module, path: str | Path) -> Path:
     Args:
         model: the model.
         path: where to write; ends in ``.safetensors``. The file appears whole or not at all.
+        normalize: ``(mean, std)`` per channel that a bare network was trained behind, to be noted with it.
+        notes: more to note, as JSON types; :func:`read_weights` returns them.
 
     Returns:
         The path.
@@ -43,10 +53,12 @@ def save_weights(model: torch.nn.Module, path: str | Path) -> Path:
     if path.suffix != ".safetensors":
         raise InputError(f"save_weights: got {str(path)!r}, expected a name that ends in .safetensors")
     body = model.body if hasattr(model, "pixel_mean") and isinstance(model.body, torch.nn.Module) else model
-    about = {}
-    if body is not model:
+    about: dict[str, Any] = {}
+    if normalize is not None:
+        about = dict(zip(("pixel_mean", "pixel_std"), map(list, per_channel(normalize)), strict=True))
+    elif body is not model:
         about = {"pixel_mean": list(model.pixel_mean), "pixel_std": list(model.pixel_std)}  # type: ignore[arg-type]
-    write_weights(body, path, about)
+    write_weights(body, path, {**about, **(notes or {})})
     return path
 
 
