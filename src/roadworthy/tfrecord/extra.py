@@ -8,7 +8,7 @@ from typing import Any
 
 from roadworthy.errors import MissingExtraError
 
-_MASK = 0xA282EAD8
+MASK = 0xA282EAD8
 
 
 @functools.cache
@@ -47,7 +47,7 @@ def masked(checksum: int) -> int:
         >>> hex(masked(0))
         '0xa282ead8'
     """
-    return (((checksum >> 15) | (checksum << 17)) + _MASK) & 0xFFFFFFFF
+    return (((checksum >> 15) | (checksum << 17)) + MASK) & 0xFFFFFFFF
 
 
 def _missing(package: str) -> MissingExtraError:

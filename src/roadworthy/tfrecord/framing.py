@@ -10,14 +10,16 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
 from roadworthy.errors import DataError
-from roadworthy.tfrecord.extra import crc32c, masked
+from roadworthy.tfrecord.extra import MASK, crc32c, masked
 from roadworthy.tfrecord.files import HEADER, GzipFile, PlainFile, checked_length, open_file
 
 FOOTER = 4  # bytes behind a record's data: its checksum
 MAX_RECORD = 2**31 - 1
 """Bytes in one record at most: no protobuf message may be longer."""
-_CHUNK = 1 << 20  # bytes read at a time
+_CHUNK = 1 << 18  # bytes read at a time
 _MOST_KNOWN = 4096  # headers whose checksum was found right; records of equal length have equal ones
 _UINT32 = struct.Struct("<I")
 
@@ -54,40 +56,65 @@ def read_records(path: str | Path) -> Iterator[bytes]:
 
 
 def _records(file: PlainFile | GzipFile) -> Iterator[bytes]:
-    checksum, unpack = crc32c(), _UINT32.unpack_from
+    """Take the whole records of a chunk together: their checksums are compared at once, which small ones feel."""
     known: dict[bytes, int] = {}
-    buffer, base, at = b"", 0, 0  # the buffer starts at byte `base` of the file; the next record at `at` in it
+    buffer, base = b"", 0
     while True:
+        found, at, needed, error = _whole(file, buffer, base, known)
+        sound = _sound(buffer, found)
+        if sound < len(found):
+            yield from found[:sound]
+            raise _damaged(file.path, base + sum(HEADER + len(record) + FOOTER for record in found[:sound]))
+        yield from found
+        if error is not None:
+            raise error
+        rest, base = buffer[at:], base + at
+        buffer = rest + file.read_at(base + len(rest), max(_CHUNK, needed - len(rest)))
+        if not buffer:
+            return
+        if len(buffer) < needed:
+            raise _cut(file.path, base, needed, len(buffer))
+
+
+def _whole(
+    file: PlainFile | GzipFile, buffer: bytes, base: int, known: dict[bytes, int]
+) -> tuple[list[bytes], int, int, DataError | None]:
+    """Cut a buffer into records.
+
+    Returns:
+        The data of those that are whole; the position behind them; the bytes that the next one needs from there; and
+        what is wrong with it, if its length tells.
+    """
+    found: list[bytes] = []
+    at, size = 0, len(buffer)
+    while at + HEADER <= size:
         header = buffer[at : at + HEADER]
-        if len(header) < HEADER:
-            buffer, base, at = _more(file, buffer, base, at, HEADER), base + at, 0
-            header = buffer[:HEADER]
-            if not header:
-                return
         length = known.get(header)
         if length is None:
-            length = record_length(file, header, base + at)
+            try:
+                length = _record_length(file, header, base + at)
+            except DataError as error:
+                return found, at, HEADER, error
             if len(known) < _MOST_KNOWN:
                 known[header] = length
         end = at + HEADER + length
-        if end + FOOTER > len(buffer):
-            needed = HEADER + length + FOOTER
-            buffer, base, at, end = _more(file, buffer, base, at, needed), base + at, 0, HEADER + length
-            if len(buffer) < needed:
-                raise cut(file.path, base, needed, len(buffer))
-        data = buffer[at + HEADER : end]
-        found = checksum(data)
-        # masked(), written out: a call for each small record would cost as much as its checksum
-        if (((found >> 15) | (found << 17)) + 0xA282EAD8) & 0xFFFFFFFF != unpack(buffer, end)[0]:
-            raise damaged(file.path, base + at)
+        if end + FOOTER > size:
+            return found, at, HEADER + length + FOOTER, None
+        found.append(buffer[at + HEADER : end])
         at = end + FOOTER
-        yield data
+    return found, at, HEADER, None
 
 
-def _more(file: PlainFile | GzipFile, buffer: bytes, base: int, at: int, needed: int) -> bytes:
-    """Return what is left of the buffer, and the file from there on."""
-    rest = buffer[at:]
-    return rest + file.read_at(base + len(buffer), max(_CHUNK, needed - len(rest)))
+def _sound(buffer: bytes, records: list[bytes]) -> int:
+    """Return how many of the buffer's records, from its start on, come before the first with a wrong checksum."""
+    if not records:
+        return 0
+    sizes = np.fromiter(map(len, records), np.int64, len(records))
+    ends = np.cumsum(sizes + HEADER + FOOTER) - FOOTER
+    stored = np.frombuffer(buffer, np.uint8)[ends[:, None] + np.arange(FOOTER)].view("<u4")[:, 0]
+    found = np.fromiter(map(crc32c(), records), np.uint32, len(records))
+    wrong = np.flatnonzero(((found >> 15) | (found << 17)) + np.uint32(MASK) != stored)  # wraps round at 32 bits
+    return int(wrong[0]) if len(wrong) else len(records)
 
 
 def record_at(file: PlainFile | GzipFile, offset: int, size: int) -> bytes:
@@ -103,22 +130,22 @@ def record_at(file: PlainFile | GzipFile, offset: int, size: int) -> bytes:
     """
     frame = file.read_at(offset, size)
     if len(frame) < size:
-        raise cut(file.path, offset, size, len(frame))
-    length = record_length(file, frame[:HEADER], offset)
+        raise _cut(file.path, offset, size, len(frame))
+    length = _record_length(file, frame[:HEADER], offset)
     data = frame[HEADER:-FOOTER]
     if length != len(data) or masked(crc32c()(data)) != _UINT32.unpack_from(frame, size - FOOTER)[0]:
-        raise damaged(file.path, offset)
+        raise _damaged(file.path, offset)
     return data
 
 
-def record_length(file: PlainFile | GzipFile, header: bytes, offset: int) -> int:
+def _record_length(file: PlainFile | GzipFile, header: bytes, offset: int) -> int:
     """Return the length in a header.
 
     Raises:
         DataError: it is cut off, its checksum is wrong, or no record can be as long.
     """
     if len(header) < HEADER:
-        raise cut(file.path, offset, HEADER, len(header))
+        raise _cut(file.path, offset, HEADER, len(header))
     length = checked_length(header)
     if length is None:
         what = "is no TFRecord file, or its first record is damaged" if offset == 0 else "is damaged"
@@ -131,11 +158,11 @@ def record_length(file: PlainFile | GzipFile, header: bytes, offset: int) -> int
     return length
 
 
-def damaged(path: Path, offset: int) -> DataError:
+def _damaged(path: Path, offset: int) -> DataError:
     """Build the error for data whose checksum is wrong."""
     return DataError(f"{path}: the record at byte {offset} is damaged: the checksum of its data is wrong")
 
 
-def cut(path: Path, offset: int, needed: int, found: int) -> DataError:
+def _cut(path: Path, offset: int, needed: int, found: int) -> DataError:
     """Build the error for a record that ends early."""
     return DataError(f"{path}: the record at byte {offset} is cut off: {found} of {needed} bytes are there")
