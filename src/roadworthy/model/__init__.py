@@ -6,6 +6,7 @@ from __future__ import annotations
 from roadworthy.model import factory, resnet_cifar, small_cnn, timm_models, torchvision_models  # noqa: F401
 from roadworthy.model.base import models
 from roadworthy.model.fit import fit
+from roadworthy.model.fresh import reset, untrained
 from roadworthy.model.history import History
 from roadworthy.model.load import load_model
 from roadworthy.model.normalized import Normalized, PixelNormalize
@@ -30,5 +31,7 @@ __all__ = [
     "predict",
     "read_weights",
     "recipes",
+    "reset",
     "save_weights",
+    "untrained",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from roadworthy.errors import InputError
@@ -86,7 +88,7 @@ def _boxes(count: int, height: int, width: int, recipe: Recipe, generator: torch
     narrow, wide = recipe.aspect
     draws = torch.rand(4, count, _TRIES, generator=generator, dtype=torch.float64)
     area = height * width * (low + (high - low) * draws[0])
-    ratio = torch.exp(torch.lerp(*torch.tensor([narrow, wide], dtype=torch.float64).log(), draws[1]))
+    ratio = torch.exp(math.log(narrow) + (math.log(wide) - math.log(narrow)) * draws[1])
     tall, broad = (area / ratio).sqrt().round().long(), (area * ratio).sqrt().round().long()
     fits = (tall > 0) & (tall <= height) & (broad > 0) & (broad <= width)
     first = fits.int().argmax(1, keepdim=True)  # the first try that fits

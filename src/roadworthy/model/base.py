@@ -30,6 +30,7 @@ class Request:
     device: torch.device
     cache: Path
     progress: Progress | None
+    fresh: bool = False  # random weights are what is wanted: nothing is trained, read or warned about
 
     def name(self, example: str) -> str:
         """Return what stands behind the colon.

@@ -103,10 +103,7 @@ class Checkpoint:
             )
         model.load_state_dict(content["model"])
         optimizer.load_state_dict(content["optimizer"])
-        kept = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in content["history"].items()
-        }
-        history = dataclasses.replace(History(**kept), resumed=len(kept["loss"]))
+        history = dataclasses.replace(History(**content["history"]), resumed=len(content["history"]["loss"]))
         return State(history, content["best"], content["partial"])
 
 
@@ -143,7 +140,8 @@ def fingerprint(
 
 def generator_states(device: torch.device) -> dict[str, Any]:
     """Return the states of the global generators, as types that a checkpoint holds without pickled objects."""
-    kind, keys, *rest = np.random.get_state()  # noqa: NPY002
+    state: Any = np.random.get_state()  # noqa: NPY002
+    kind, keys, *rest = state
     return {
         "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state(device) if device.type == "cuda" else None,

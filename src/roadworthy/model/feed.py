@@ -104,7 +104,7 @@ class Feed:
         size, limit = recipe.batch_size, recipe.timetable(len(self)).steps_in_pass
         if self.held is None:
             # what is streamed has to be read to be passed over
-            batches = itertools.islice(self._stream(size, generator), skip, None)
+            batches: Iterator[Pair] = itertools.islice(self._stream(size, generator), skip, None)
         else:
             batches = self._from_memory(size, generator, skip)
         for step, batch in enumerate(batches, start=skip):

@@ -1,4 +1,4 @@
-"""Train a model: SGD, seeded, resumable to the bit on a CPU; the last epoch counts, or the best on a validation split."""
+"""Train a model: seeded, resumable to the bit on a CPU; the last epoch counts, or the best on a validation split."""
 
 from __future__ import annotations
 

@@ -75,12 +75,39 @@ def load_model(
         roadworthy.errors.InputError: Unknown model 'digit-cnn'. Did you mean 'digits-cnn'? Known: digits-cnn, \
 package.module:factory, resnet18-cifar, small-cnn, timm, torchvision.
     """
+    request = request_for(
+        spec,
+        data,
+        weights=weights,
+        classes=classes,
+        normalize=normalize,
+        seed=seed,
+        device=device,
+        cache=cache,
+        progress=progress,
+    )
+    return by_name(request, device) if isinstance(spec, str) else _pass_through(spec, request)
+
+
+def request_for(
+    spec: str | Callable[..., Any],
+    data: Data | None,
+    *,
+    weights: str | Path | None = None,
+    classes: int | None,
+    normalize: Normalize | str | None,
+    seed: Seed,
+    device: str | torch.device | None,
+    cache: str | Path | None = None,
+    progress: Progress | None = None,
+    fresh: bool = False,
+) -> Request:
+    """Check the arguments of :func:`load_model` and bring them to one record."""
     if classes is not None and (not isinstance(classes, int) or classes < 2):
         raise InputError(f"classes: got {classes!r}, expected an integer of at least 2")
-    name, _, argument = spec.partition(":") if isinstance(spec, str) else ("", "", "")
-    request = Request(
+    return Request(
         spec=spec if isinstance(spec, str) else type(spec).__name__,
-        argument=argument,
+        argument=spec.partition(":")[2] if isinstance(spec, str) else "",
         data=data,
         weights=weights,
         classes=classes,
@@ -89,12 +116,16 @@ package.module:factory, resnet18-cifar, small-cnn, timm, torchvision.
         device=device_of(len if isinstance(spec, str) else spec, device),
         cache=_cache_folder(cache),
         progress=progress,
+        fresh=fresh,
     )
-    if not isinstance(spec, str):
-        return _pass_through(spec, request)
-    family = models[name] if name in models or ":" not in spec else models[_FACTORY]
+
+
+def by_name(request: Request, device: str | torch.device | None) -> Any:
+    """Build the model that a specification names."""
+    name = request.spec.partition(":")[0]
+    family = models[name] if name in models or ":" not in request.spec else models[_FACTORY]
     network, auto = family(request)
-    model = _in_pixel_units(network, request, auto)
+    model = in_pixel_units(network, request, auto)
     if isinstance(model, torch.nn.Module):
         model.eval()
         if device is not None:
@@ -119,10 +150,11 @@ def _pass_through(model: Callable[..., Any], request: Request) -> Any:
                 f"{option}= has no effect on a model that exists already ({request.spec}); "
                 "roadworthy.model.load_weights(module, path) puts weights into it"
             )
-    return _in_pixel_units(model, request, None)
+    return in_pixel_units(model, request, None)
 
 
-def _in_pixel_units(model: Any, request: Request, auto: Normalize | None) -> Any:
+def in_pixel_units(model: Any, request: Request, auto: Normalize | None) -> Any:
+    """Put the normalisation in front that was asked for, or else ``auto``."""
     stats = request.statistics(auto)
     if stats is None:
         return model

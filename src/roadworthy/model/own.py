@@ -67,13 +67,15 @@ def load_own(request: Request, own: OwnNetwork) -> tuple[torch.nn.Module, Normal
     stats = request.statistics(auto)
     with seeded_globals(request.seed, "init", own.name):
         network = own.build(_channels(request, own, stats), request.class_count(own.classes))
+    if request.fresh:
+        return network, auto
     if request.weights is not None:
         load_weights(network, request.weights)
     elif request.data is None:
         warnings.warn(
             f"{own.name}: neither data to train on nor weights were given; the network is untrained",
             RoadworthyWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     else:
         _train_or_read(network, request, own, stats)
@@ -152,7 +154,7 @@ def _read_cached(network: torch.nn.Module, path: Path) -> bool:
     try:
         load_weights(network, path)
     except ModelError as error:
-        warnings.warn(f"cached weights are damaged and made anew: {error}", RoadworthyWarning, stacklevel=6)
+        warnings.warn(f"cached weights are damaged and made anew: {error}", RoadworthyWarning, stacklevel=7)
         return False
     return True
 
@@ -167,7 +169,7 @@ def _writable(folder: Path) -> bool:
             f"the trained weights cannot be kept in {str(folder)!r} ({error}); they are made anew next time. "
             "Set ROADWORTHY_CACHE, or pass cache=, to a folder that can be written",
             RoadworthyWarning,
-            stacklevel=6,
+            stacklevel=7,
         )
         return False
 
@@ -191,7 +193,7 @@ def _announce(network: torch.nn.Module, recipe: Recipe, request: Request, name: 
             f"about {_spoken(seconds)}. It is kept after every epoch: stop it and the same call goes on. "
             "For less, pass weights=, or device='cuda' where there is one",
             RoadworthyWarning,
-            stacklevel=6,
+            stacklevel=7,
         )
 
 

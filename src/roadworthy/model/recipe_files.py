@@ -17,7 +17,7 @@ _FOLDER = Path(__file__).with_name("recipes")
 _FIELDS = tuple(field.name for field in fields(Recipe))
 _NUMBERS = tuple(field.name for field in fields(Recipe) if field.type == "float")
 # of these only one is meant: what is given puts the other one away
-_EITHER = {
+_EITHER: dict[str, dict[str, Any]] = {
     "epochs": {"total_steps": 0},
     "total_steps": {"epochs": 0},
     "schedule": {"steps": ()},
@@ -103,7 +103,7 @@ def _changed(settings: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, 
     out = dict(settings)
     for name in changes:
         out.update({other: value for other, value in _EITHER.get(name, {}).items() if other not in changes})
-    return out | changes
+    return out | dict(changes)
 
 
 def _made(settings: Mapping[str, Any], spec: object) -> Recipe:

@@ -38,13 +38,13 @@ def _load(request: Request) -> tuple[nn.Module, Normalize | None]:
         ) from error
     if pretrained:
         _check_classes(network, request)
-    elif request.weights is None:
+    elif request.weights is None and not request.fresh:
         warnings.warn(
             f"{request.spec}: no weights were given, they are random; pass weights='pretrained' or a file",
             RoadworthyWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
-    else:
+    elif request.weights is not None:
         load_weights(network, request.weights)
     settings = getattr(network, "pretrained_cfg", {})
     return network, (tuple(settings["mean"]), tuple(settings["std"])) if "mean" in settings else None

@@ -57,13 +57,13 @@ def _with_own_weights(request: Request, name: str) -> nn.Module:
     with seeded_globals(request.seed, "init", name), warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # torchvision's, on the cost of random weights
         network: nn.Module = torchvision.models.get_model(name, weights=None, num_classes=request.class_count(1000))
-    if request.weights is None:
+    if request.weights is None and not request.fresh:
         warnings.warn(
             f"{request.spec}: no weights were given, they are random; pass weights='DEFAULT' or the path of a file",
             RoadworthyWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
-    else:
+    elif request.weights is not None:
         load_weights(network, request.weights)
     return network
 
