@@ -26,7 +26,7 @@ class Plan:
         points: for each imputer, rows ``[method, order, fraction, repeat, key]``; p = 0 and random masks occur under
             every method and order that shares them.
         facts: what a result states and the jobs do not: methods, orders, shares, units removed, classes, settings.
-        runtime: what jobs need and results do not follow from: memory, batch sizes, paths of files known by their hash.
+        runtime: what jobs need and results do not follow from: memory, batch sizes, paths of files by their hash.
     """
 
     jobs: list[Job]
