@@ -9,7 +9,7 @@ import warnings
 import typer
 
 import roadworthy
-from roadworthy.cli import attribute, demo, report, road, sources
+from roadworthy.cli import attribute, demo, eval, report, road, roar, run, sources
 from roadworthy.cli.console import err, say
 from roadworthy.errors import RoadworthyError
 
@@ -25,6 +25,9 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("attribute")(attribute.attribute)
 app.command("road")(road.road)
+app.command("roar")(roar.roar)
+app.command("run")(run.run)
+app.command("eval")(eval.evaluate)
 app.command("report")(report.report)
 app.command("sources")(sources.sources)
 

@@ -90,3 +90,30 @@ def map_settings(experiment: Experiment) -> Settings:
         return dataclasses.replace(base, **changes)
     except TypeError as error:
         raise InputError(f"maps.settings: {error}") from error
+
+
+def completed(experiment: Experiment) -> Experiment:
+    """Return the experiment with the strategy's own values, the recipe and the parameters of maps written out.
+
+    The jobs of both are the same; this one says all that they follow from.
+
+    Raises:
+        InputError: a name that nothing is known by.
+    """
+    from roadworthy.evaluation import Strategy
+    from roadworthy.model import load_recipe
+
+    names = ("order", "fractions", "noise", "unit", "sign", "reduction", "random_masks")
+    strategy = Strategy.of(experiment.strategy, **{name: getattr(experiment, name) for name in names})
+    found: dict[str, Any] = {name: getattr(strategy, name) for name in names}
+    found["imputers"] = experiment.imputers or (strategy.imputer,)
+    found["recipe"] = _listed(dataclasses.asdict(load_recipe(experiment.recipe)))
+    settings = _listed(dataclasses.asdict(map_settings(experiment)))
+    found["maps"] = experiment.maps.model_copy(update={"settings": settings})
+    return experiment.model_copy(update=found)
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _listed(entry) for key, entry in value.items()}
+    return [_listed(entry) for entry in value] if isinstance(value, tuple) else value

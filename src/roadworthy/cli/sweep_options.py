@@ -1,0 +1,212 @@
+"""Options of the verbs that run sweeps, and how they become an experiment and an executor."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from roadworthy.cli.options import parse_floats, parse_list, parse_normalize, parse_size
+from roadworthy.errors import InputError
+
+if TYPE_CHECKING:
+    from roadworthy.sweep.executors import Executor
+
+ENGINES = ("auto", "serial", "processes", "ray")
+
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="KEY=VALUE of the experiment, dotted, value in YAML; may be given several times."),
+]
+DataOption = Annotated[
+    str | None, typer.Option("--data", help="Data set; replaces the whole 'data' section (see sources).")
+]
+ModelOption = Annotated[
+    str | None, typer.Option("--model", help="Model; replaces the whole 'model' section (see sources).")
+]
+SizeOption = Annotated[str | None, typer.Option("--size", help="Bring images to HEIGHTxWIDTH, or one number.")]
+WeightsOption = Annotated[
+    str | None,
+    typer.Option("--weights", help="Weights of the model that the maps explain; by default it is trained."),
+]
+NormalizeOption = Annotated[str | None, typer.Option("--normalize", help="auto, imagenet, none, or MEAN/STD.")]
+MethodsOption = Annotated[
+    str | None,
+    typer.Option("--methods", help="Methods, comma separated (see sources); NAME=TRAIN:TEST for saved maps."),
+]
+StrategyOption = Annotated[str | None, typer.Option("--strategy", help="Preset: roar, kar or roar-2019.")]
+RecipeOption = Annotated[str | None, typer.Option("--recipe", help="How networks are trained (see sources).")]
+FractionsOption = Annotated[str | None, typer.Option("--fractions", help="Shares removed, comma separated.")]
+OrderOption = Annotated[str | None, typer.Option("--order", help="morf, lerf or both.")]
+ImputerOption = Annotated[
+    str | None, typer.Option("--imputer", "--imputers", help="What fills removed pixels; several, comma separated.")
+]
+RepeatsOption = Annotated[int | None, typer.Option("--repeats", help="Independent trainings of each kind.")]
+SeedOption = Annotated[int | None, typer.Option("--seed", help="Seed of every random draw.")]
+PlanOption = Annotated[
+    bool, typer.Option("--plan", help="Print the jobs, and what they will take, measured by a short probe; run none.")
+]
+SmokeOption = Annotated[
+    bool, typer.Option("--smoke", help="Go the whole way on two images a class, one epoch, one repeat, two shares.")
+]
+RetryOption = Annotated[bool, typer.Option("--retry-failed", help="Do failed jobs again.")]
+EngineOption = Annotated[
+    str,
+    typer.Option("--engine", help="auto, serial (in this process), processes (of this machine) or ray (a cluster)."),
+]
+WorkersOption = Annotated[
+    int | None, typer.Option("--workers", min=1, help="Processes; by default one a core, or one a GPU.")
+]
+ThreadsOption = Annotated[int, typer.Option("--threads", min=1, help="Threads of each job.")]
+AddressOption = Annotated[
+    str, typer.Option("--address", help="Ray cluster: auto, local (one of our own), or HOST:PORT.")
+]
+CpusOption = Annotated[float, typer.Option("--cpus", min=0.01, help="Ray: CPUs that each job takes.")]
+GpusOption = Annotated[float, typer.Option("--gpus", min=0, help="Ray: GPUs that each job takes.")]
+DeviceOption = Annotated[
+    str | None,
+    typer.Option("--device", help="cpu, cuda, cuda:1, or several, comma separated; all GPUs if there are any."),
+]
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Where jobs are to be done, as the command line says it."""
+
+    name: str = "auto"
+    workers: int | None = None
+    threads: int = 1
+    address: str = "auto"
+    cpus: float = 1.0
+    gpus: float = 0.0
+    device: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.name not in ENGINES:
+            raise InputError(f"--engine: got {self.name!r}, expected {', '.join(ENGINES)}")
+        if self.name == "serial" and (self.workers or 1) > 1:
+            raise InputError(f"--workers: {self.workers} jobs at a time need --engine processes, not serial")
+        if self.name == "ray" and self.workers is not None:
+            raise InputError("--workers: with --engine ray, --cpus and --gpus of each job decide how many run")
+
+    def devices(self) -> list[str]:
+        """Return where to compute: as given, else all GPUs, else the CPU.
+
+        Raises:
+            InputError: a device that cannot be used here.
+        """
+        import torch
+
+        from roadworthy.cli.options import pick_device
+
+        if self.device is not None:
+            return [pick_device(name) for name in parse_list(self.device, "device")]
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        return [f"cuda:{number}" for number in range(count)] or ["cpu"]
+
+    def width(self, jobs: int) -> int:
+        """Return how many jobs will run at a time, for an estimate."""
+        if self.name == "serial":
+            return 1
+        devices = [] if self.name == "ray" else self.devices()
+        usable = len(devices) if any(name != "cpu" for name in devices) else _cores() // self.threads
+        return max(1, min(jobs, self.workers or usable))
+
+    def executor(self, jobs: int) -> Executor:
+        """Return the executor for this many jobs."""
+        from roadworthy.sweep.executors import ProcessExecutor, RayExecutor, SerialExecutor
+
+        if jobs == 0:
+            return SerialExecutor()
+        if self.name == "ray":
+            return RayExecutor(self.address, cpus=self.cpus, gpus=self.gpus)
+        width, devices = self.width(jobs), self.devices()
+        if self.name == "serial" or (self.name == "auto" and width == 1):
+            import torch
+
+            torch.set_num_threads(self.threads)  # as worker processes have, so that both give the same bits
+            return SerialExecutor(device=devices[0])
+        return ProcessExecutor(width, devices=devices, threads=self.threads)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def overrides(assignments: Sequence[str] | None, **flags: Any) -> dict[str, Any]:
+    """Return dotted keys and values for what the command line changes; what was not given is left out.
+
+    Args:
+        assignments: ``--set`` texts; they come last and win.
+        **flags: values of the options above, by their names.
+
+    Raises:
+        InputError: a value that cannot be read.
+
+    Example:
+        >>> overrides(["repeats=2"], data="digits", size="16", fractions=".1,.5", imputer="mean,zero", seed=None)
+        {'data': 'digits', 'data.size': 16, 'fractions': [0.1, 0.5], 'imputers': ['mean', 'zero'], 'repeats': 2}
+    """
+    from roadworthy.sweep.settings_file import parse_assignments
+
+    given = {name: value for name, value in flags.items() if value is not None}
+    found: dict[str, Any] = {}
+    for name, (key, read) in _READ.items():
+        if name in given:
+            found[key] = read(given.pop(name))
+    assert not given, given
+    return found | parse_assignments(assignments or [])
+
+
+def methods(text: str) -> Any:
+    """Read ``ig,random,mine=train.npy:test.npy,other=gb``: names of one's own to files or method names.
+
+    Example:
+        >>> methods("ig,mine=a.npy:b.npy")
+        {'ig': 'ig', 'mine': {'train': 'a.npy', 'test': 'b.npy'}}
+    """
+    found: dict[str, str | Mapping[str, str]] = {}
+    for part in parse_list(text, "methods"):
+        name, is_given, source = part.partition("=")
+        if name in found:
+            raise InputError(f"--methods: {name!r} is named twice")
+        train, colon, test = source.partition(":")
+        if is_given and (not name or not source):
+            raise InputError(f"--methods: got {part!r}, expected NAME=METHOD or NAME=TRAIN:TEST")
+        if not is_given:
+            found[name] = name
+        elif colon and train != "inverse":
+            found[name] = {"train": train, "test": test}
+        elif Path(source).suffix or os.sep in source:
+            raise InputError(
+                f"--methods: {name!r} names one file; retraining needs maps of both splits: {name}=TRAIN:TEST"
+            )
+        else:
+            found[name] = source
+    return found
+
+
+def _normalize(text: str) -> Any:
+    found = parse_normalize(text)
+    return [list(part) for part in found] if isinstance(found, tuple) else found
+
+
+_READ: dict[str, tuple[str, Any]] = {
+    "data": ("data", str),
+    "size": ("data.size", parse_size),
+    "model": ("model", str),
+    "weights": ("model.weights", str),
+    "normalize": ("model.normalize", _normalize),
+    "methods": ("methods", methods),
+    "strategy": ("strategy", str),
+    "recipe": ("recipe", str),
+    "fractions": ("fractions", lambda text: list(parse_floats(text, "fractions"))),
+    "order": ("order", str),
+    "imputer": ("imputers", lambda text: parse_list(text, "imputer")),
+    "repeats": ("repeats", int),
+    "seed": ("seed", int),
+}

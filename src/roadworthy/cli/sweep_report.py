@@ -1,0 +1,116 @@
+"""From a sweep's folder to its results, reports and what the command prints, at any time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from roadworthy.cli.console import out, print_frame, say
+
+if TYPE_CHECKING:
+    from roadworthy.sweep.store import Failure
+
+SUMMARY = "summary.json"
+_SHOWN = 5  # failures told one by one
+
+
+def refresh(folder: str | Path) -> dict[str, Path]:
+    """Put together what a sweep's folder holds now, and write results and a report for each imputer.
+
+    Args:
+        folder: the sweep's folder; the sweep may be running, stopped or finished.
+
+    Returns:
+        The report of each imputer of which some method's whole curve is there.
+
+    Raises:
+        DataError: no sweep lies there.
+    """
+    return {record["imputer"]: Path(record["files"]["report.html"]) for record in _made(Path(folder))["results"]}
+
+
+def refreshed(folder: Path) -> list[dict[str, Any]]:
+    """Return what is to be printed of each imputer's result; made anew only if something has been finished since."""
+    try:
+        kept = json.loads((folder / SUMMARY).read_text(encoding="utf8"))
+    except (OSError, ValueError):
+        kept = {}
+    reports = [Path(record["files"]["report.html"]) for record in kept.get("results", [])]
+    if kept.get("of") == _state(folder) and all(path.is_file() for path in reports):
+        found = kept
+    else:
+        found = _made(folder)
+    for line in found["missing"]:
+        say(f"missing: {line}")
+    return found["results"]
+
+
+def _made(folder: Path) -> dict[str, Any]:
+    from roadworthy.cli.road import as_record
+    from roadworthy.files import replacing
+    from roadworthy.report import write_pictures
+    from roadworthy.sweep.run import save_results
+
+    state = _state(folder)
+    collected, places = save_results(folder)
+    records = []
+    for imputer, result in collected.results.items():
+        written = write_pictures(result, places[imputer])
+        records.append({"imputer": imputer, **as_record(result, written)})
+    found = {"of": state, "missing": collected.missing, "results": records}
+    with replacing(folder / SUMMARY) as beside:
+        beside.write_text(json.dumps(found, default=str), encoding="utf8")
+    return json.loads((folder / SUMMARY).read_text(encoding="utf8"))
+
+
+def _state(folder: Path) -> str:
+    """Hash which trainings are there, of which plan, and by which version they were put together."""
+    import roadworthy
+    from roadworthy.sweep.collate import read_plan
+    from roadworthy.sweep.store import Store
+
+    plan = read_plan(folder)
+    store = Store(folder)
+    there = store.finished() & {job.key for job in plan.jobs}
+    about = [
+        roadworthy.__version__,
+        str(folder.absolute()),
+        plan.to_json(),
+        *sorted(there),
+        *sorted(store.failures()),
+    ]
+    return hashlib.blake2b("\n".join(about).encode(), digest_size=8).hexdigest()
+
+
+def show_records(records: list[dict[str, Any]]) -> None:
+    """Print the verdict, the ranking and where the report lies, for each imputer."""
+    import pandas as pd
+
+    for record in records:
+        filled = f", fill: {record['imputer']}" if len(records) > 1 else ""
+        title = f"{record['score']} ({record['readout']}), n = {record['n']}{filled}"
+        print_frame(pd.DataFrame(record["ranking"]), title)
+        for sentence in (*record["verdict"], f"report: {record['files']['report.html']}"):
+            out.print(sentence, markup=False, highlight=False, soft_wrap=True)
+    if not records:
+        out.print("No method's curve is complete yet, so there is nothing to rank.")
+
+
+def tell_failures(folder: Path, failed: Mapping[str, Failure], blocked: int) -> None:
+    """Say which jobs failed, and keep their tracebacks in a file that people can read."""
+    path = folder / "failures.txt"
+    if not failed:
+        path.unlink(missing_ok=True)
+        return
+    blocks = (f"{failure.label} ({key})\n{failure.traceback or failure.error}\n" for key, failure in failed.items())
+    path.write_text("\n".join(blocks), encoding="utf8")
+    for failure in list(failed.values())[:_SHOWN]:
+        say(f"failed: {failure.label}: {failure.error}")
+    if len(failed) > _SHOWN:
+        say(f"... and {len(failed) - _SHOWN} more failed")
+    if blocked:
+        say(f"{blocked} jobs that need one of these were not begun")
+    say(f"The tracebacks are in {path}; the same command with --retry-failed does these jobs again.")
