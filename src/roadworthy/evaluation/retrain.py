@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from roadworthy.evaluation.checks import check_labels, check_logits
 from roadworthy.evaluation.readout import read_out
 from roadworthy.evaluation.treatment import Degrader, MapRows, Treatment
 from roadworthy.forward import Classifier, untouched
-from roadworthy.model import History, Recipe, fit
+from roadworthy.model import History, Recipe, fit, fit_distributed
 from roadworthy.records import Split
 from roadworthy.rng import derive, numpy_generator
 from roadworthy.types import Normalize, Output, Progress
@@ -73,7 +74,8 @@ class Retrainer:
         device: where to train; None leaves networks where they are built.
         memory: bytes of training samples to hold in memory.
         max_batch: images in one pass when scoring.
-        processes: processes that one training is spread over.
+        processes: processes that share one training; ``build`` must then be a function at the top of a module, or a
+            ``functools.partial`` of one.
     """
 
     build: Callable[[int], torch.nn.Module]
@@ -87,6 +89,7 @@ class Retrainer:
     device: str | torch.device | None = None
     memory: int = MEMORY
     max_batch: int = 256
+    processes: int = 1
 
     def run(
         self,
@@ -118,22 +121,17 @@ class Retrainer:
         began = time.perf_counter()
         train, held_out = self._parts(degrader, treatment, train_maps)
         seed = training_seed(self.seed, degrader.repeat)
-        model = self.build(seed)
-        history = fit(
-            model,
-            train,
-            recipe=self.recipe,
-            seed=seed,
-            normalize=self.normalize,
-            output=self.output,
-            device=self.device,
-            checkpoint=checkpoint,
-            memory=self.memory,
-            validation=held_out,
-            snapshots=snapshots,
-            snapshot_every=snapshot_every,
-            progress=progress,
-        )
+        options = {
+            "normalize": self.normalize,
+            "output": self.output,
+            "checkpoint": checkpoint,
+            "memory": self.memory,
+            "validation": held_out,
+            "snapshots": snapshots,
+            "snapshot_every": snapshot_every,
+            "progress": progress,
+        }
+        model, history = self._fitted(train, seed, options)
         trained = score(
             model,
             degrader.split(self.test, treatment, test_maps),
@@ -144,6 +142,21 @@ class Retrainer:
         images = len(train) * len(history.loss)
         seconds = (float(sum(history.seconds)), time.perf_counter() - began)
         return Trained(**trained, history=history, seconds=seconds, images=images), model
+
+    def _fitted(self, train: Split, seed: int, options: dict[str, Any]) -> tuple[torch.nn.Module, History]:
+        if self.processes > 1:
+            place = str(self.device or "cpu").partition(":")[0]
+            return fit_distributed(
+                functools.partial(self.build, seed),
+                train,
+                processes=self.processes,
+                recipe=self.recipe,
+                seed=seed,
+                device=place,
+                **options,
+            )
+        model = self.build(seed)
+        return model, fit(model, train, recipe=self.recipe, seed=seed, device=self.device, **options)
 
     def _parts(self, degrader: Degrader, treatment: Treatment, maps: MapRows | None) -> tuple[Split, Split | None]:
         """Return the training samples and those held out, both degraded."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -155,13 +156,14 @@ class Degrader:
         """
         if treatment.kind == "unmodified":
             return base
+        # partial, not lambda: a split travels to the processes that share a training
+        degrade = functools.partial(self._batch, treatment=treatment, maps=maps)
         if treatment.kind == "estimator" or self.strategy.random_masks == "fixed":
-            return DegradedSplit(base, lambda batch: self._batch(batch, treatment, maps))
+            return DegradedSplit(base, degrade)
+        return DegradedSplit(base, degrade, functools.partial(self._epoch, base, treatment))
 
-        def for_epoch(epoch: int) -> Split:
-            return DegradedSplit(base, lambda batch: self._batch(batch, treatment, None, epoch))
-
-        return DegradedSplit(base, lambda batch: self._batch(batch, treatment, None), for_epoch)
+    def _epoch(self, base: Split, treatment: Treatment, epoch: int) -> Split:
+        return DegradedSplit(base, functools.partial(self._batch, treatment=treatment, maps=None, epoch=epoch))
 
     def _batch(self, batch: Batch, treatment: Treatment, maps: MapRows | None, epoch: int = -1) -> Batch:
         size = max(1, _BLOCK_VALUES // max(1, batch.images[0].numel()))

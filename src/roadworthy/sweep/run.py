@@ -20,6 +20,7 @@ from roadworthy.sweep.store import Store
 if TYPE_CHECKING:
     from roadworthy.sweep.executors import Executor
 
+PERFORM = "roadworthy.sweep.trial:perform"  # by name: a finished sweep is resumed without torch
 _BUILT_IN = ("digits", "planted", "planted-colour")
 _STAMPED = ("folder", "parquet", "tfrecord", "hdf5")
 _MOST_FILES = 10_000  # whose names, sizes and times are taken; opening the data is quicker than looking at more
@@ -52,7 +53,7 @@ def run_experiment(
         InputError: names that nothing is known by, before anything is trained.
     """
     found = prepare(experiment, folder)
-    return run_jobs(found.jobs, Store(folder), executor, on_event=on_event, retry_failed=retry_failed)
+    return run_jobs(found.jobs, Store(folder), executor, work=PERFORM, on_event=on_event, retry_failed=retry_failed)
 
 
 def prepare(experiment: Experiment, folder: str | Path) -> Plan:

@@ -81,10 +81,11 @@ def fresh_network(model: Mapping[str, Any], data: Data, seed: int) -> torch.nn.M
         data: gives the number of classes and channels, and the normalisation.
         seed: of the weights.
     """
-    return untrained(model["name"], data, seed=seed, normalize=_normalize(model))
+    return untrained(model["name"], data, seed=seed, normalize=normalization(model))
 
 
-def _normalize(model: Mapping[str, Any]) -> Any:
+def normalization(model: Mapping[str, Any]) -> Any:
+    """Return what ``normalize=`` takes, from the fields of a model."""
     given = model["normalize"]
     return tuple(tuple(part) for part in given) if isinstance(given, (list, tuple)) else given
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import time
@@ -24,15 +25,14 @@ from roadworthy.evaluation.retrain import Retrainer, Trained
 from roadworthy.evaluation.treatment import Degrader, MapRows, Treatment
 from roadworthy.forward import device_of
 from roadworthy.imputation import resolve_imputer
-from roadworthy.model import Recipe, load_model, load_weights, save_weights
+from roadworthy.model import Recipe, load_model, save_weights
 from roadworthy.provenance import ids_hash, versions
 from roadworthy.records import Data
 from roadworthy.sweep.job import Job
 from roadworthy.sweep.plan import RANDOM
 from roadworthy.sweep.store import Record, Store
-from roadworthy.sweep.subject import fresh_network, identity, open_data
+from roadworthy.sweep.subject import fresh_network, identity, normalization, open_data
 
-PERFORM = "roadworthy.sweep.trial:perform"
 RUNTIME = "runtime.json"
 
 
@@ -52,7 +52,6 @@ def perform(folder: Path, job: Job, device: str = "cpu") -> None:
     record = work()
     record.head |= {"kind": job.kind, "label": job.label, "device": device, "versions": versions()}
     worker.store.write(job.key, record)
-    worker.store.clear_scratch(job.key)
 
 
 def weights_path(folder: Path, key: str) -> Path:
@@ -95,7 +94,7 @@ class _Worker:
         spec, treatment = self.spec, self._treatment()
         maps = {part: self._rows(part) if treatment.kind == "estimator" else None for part in ("train", "test")}
         retrainer = Retrainer(
-            lambda seed: fresh_network(spec["model"], self.data, seed),
+            functools.partial(fresh_network, spec["model"], self.data),
             self.data.train,
             self.data.test,
             Recipe(**_tuples(spec["recipe"])),
@@ -183,19 +182,17 @@ class _Worker:
 
     def _base(self, base: Mapping[str, Any]) -> torch.nn.Module:
         """Return the model that is explained."""
-        name, normalize = self.spec["model"]["name"], self.spec["model"]["normalize"]
         if "trained" in base:
-            path = weights_path(self.folder, base["trained"])
-            if not path.is_file():
+            weights = str(weights_path(self.folder, base["trained"]))
+            if not Path(weights).is_file():
                 raise ModelError(
-                    f"the weights of the base model are gone ({path.name}); delete trials/{base['trained']}.* in the "
+                    f"the weights of the base model are gone ({weights}); delete trials/{base['trained']}.npz in the "
                     "sweep's folder to train it again"
                 )
-            model = fresh_network(self.spec["model"], self.data, 0)
-            load_weights(model, path)
         else:
             weights = base["weights"] if base["published"] else self._file(base["weights"])
-            model = load_model(name, self.data, weights=weights, normalize=normalize)
+        about = self.spec["model"]
+        model = load_model(about["name"], self.data, weights=weights, normalize=normalization(about))
         return model.to(self.device).eval()
 
     def _file(self, digest: str) -> str:
