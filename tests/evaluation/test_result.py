@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import roadworthy as rw
-import roadworthy.evaluation.result as result_module
+import roadworthy.evaluation.scoring as scoring_module
 from roadworthy.errors import DataError, InputError
 
 
@@ -55,13 +55,13 @@ def counted(monkeypatch):
     """Count the calls of what costs seconds on large results."""
     calls = {}
     for name in ("rank_methods", "curve_bands"):
-        real = getattr(result_module, name)
+        real = getattr(scoring_module, name)
 
         def spy(*args, name=name, real=real, **options):
             calls[name] = calls.get(name, 0) + 1
             return real(*args, **options)
 
-        monkeypatch.setattr(result_module, name, spy)
+        monkeypatch.setattr(scoring_module, name, spy)
     return calls
 
 
@@ -120,9 +120,9 @@ def test_a_folder_gives_back_what_was_put_in(result, tmp_path) -> None:
 def test_the_ranking_file_says_what_its_numbers_are(result, tmp_path) -> None:
     ranking = result.ranking()
     written = pd.read_csv(result.save(tmp_path) / "ranking.csv")
-    assert written.columns.tolist() == [*ranking.columns, "score_name", "direction", "readout", "level", "n"]
-    said = [("symmetric gain", "higher is better", "top1", 0.95, 24)]
-    assert list(dict.fromkeys(written.iloc[:, -5:].itertuples(index=False, name=None))) == said
+    assert written.columns.tolist() == [*ranking.columns, "score_name", "direction", "readout", "level", "n", "unit"]
+    said = [("symmetric gain", "higher is better", "top1", 0.95, 24, "samples")]
+    assert list(dict.fromkeys(written.iloc[:, -6:].itertuples(index=False, name=None))) == said
 
 
 @pytest.mark.parametrize("writer", ["_write_per_sample", "_head", "with_meaning"])

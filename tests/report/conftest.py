@@ -113,3 +113,50 @@ def make_result() -> Callable[..., Result]:
         )
 
     return build
+
+
+def costs(methods: Sequence[str], orders: Sequence[str], fractions: Sequence[float], repeats: int) -> pd.DataFrame:
+    """A row per training: unmodified ones, random masks shared by the orders, and estimators; maps and ROAD."""
+    rows: list[tuple[Any, ...]] = [("retrain", "", "", 0.0, r, 60.0, 50_000) for r in range(repeats)]
+    for method in methods:
+        for order in [""] if method == "random" else orders:
+            rows += [("retrain", method, order, p, r, 61.5, 50_000) for p in fractions[1:] for r in range(repeats)]
+        rows.append(("maps", method, "", np.nan, 0, 12.0, 1_300))
+    rows.append(("road", "", "", np.nan, 0, 9.0, 300 * len(methods) * len(orders) * len(fractions)))
+    return pd.DataFrame(rows, columns=["work", "method", "order", "fraction", "repeat", "seconds", "images"])
+
+
+@pytest.fixture(scope="session")
+def make_retrained(make_result: Callable[..., Result]) -> Callable[..., Result]:
+    """Return a function that builds a retrained result: each repeat has a shift of its own, shared by all methods."""
+
+    def build(
+        strengths: Mapping[str, Any] | None = None,
+        *,
+        repeats: int = 5,
+        spread: float = 0.01,
+        beside: Mapping[str, float] | bool = True,
+        missing: Sequence[str] = (),
+        **options: Any,
+    ) -> Result:
+        result = make_result(strengths, repeats=repeats, samples=0, **options)
+        rng = np.random.default_rng(17)
+        n, scores = result.n, result.scores
+        shift = rng.normal(0, spread, repeats)[:, None] + rng.normal(0, spread / 4, (*scores.top1.shape[:4], 1))
+        shift[:, :, 0] = shift[:1, :1, 0]  # one unmodified training a repeat
+        rank = (rng.permutation(n) + 0.5) / n
+        accuracy = scores.top1.mean(axis=(3, 4), keepdims=True) + shift
+        scores.top1[:] = rank < accuracy
+        scores.top5[:] = rank * 0.6 < accuracy
+        if beside is True:
+            gains = result.ranking().set_index("method")["score"]
+            beside = {method: float(gains[method]) + 0.01 for method in result.methods}
+            result._known.clear()
+        result.settings |= {"strategy": "roar", "imputer": "mean", "training": "retrain", "labels": "given"}
+        if beside:
+            result.settings["beside"] = {"road": {"score": dict(beside), "seconds": 9.0, "images": 21_600}}
+        result.cost = costs(result.methods, result.orders, result.fractions, repeats)
+        result.missing = list(missing)
+        return result
+
+    return build

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import roadworthy.evaluation.result as result_module
+import roadworthy.evaluation.scoring as scoring_module
 from roadworthy.errors import InputError
 from roadworthy.evaluation import Result, load_result
 from roadworthy.report import report, verdict, write_all, write_pictures
@@ -21,8 +21,8 @@ def test_everything_of_a_run_takes_one_ranking_a_readout(
     make_result: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = []
-    real = result_module.rank_methods
-    monkeypatch.setattr(result_module, "rank_methods", lambda *a, **k: calls.append(1) or real(*a, **k))
+    real = scoring_module.rank_methods
+    monkeypatch.setattr(scoring_module, "rank_methods", lambda *a, **k: calls.append(1) or real(*a, **k))
     result = make_result({"ig": 1.0, "random": 0.0}, n=60, samples=1)
     write_all(result, tmp_path / "run")
     verdict(result)

@@ -92,7 +92,7 @@ def test_pairing_takes_the_shared_part_out() -> None:
     scores = planted()
     unpaired = scipy.stats.ttest_ind(scores[1], scores[3]).pvalue
     assert unpaired > 0.05
-    assert paired_repeats(scores).p[1, 3] < 1e-6
+    assert paired_repeats(scores).p[1, 3] < 1e-4
 
 
 def test_equal_methods_differ_by_nothing() -> None:

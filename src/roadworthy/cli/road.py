@@ -191,10 +191,13 @@ def show(result: Result, written: dict[str, Path]) -> None:
     from roadworthy.report import verdict
 
     ranking = result.ranking()
-    print_frame(ranking, f"{ranking.attrs['score']} ({ranking.attrs['readout']}), n = {result.n}")
+    n = f"{result.repeats} trainings of each point, {result.n} samples" if result.retrained else str(result.n)
+    print_frame(ranking, f"{ranking.attrs['score']} ({ranking.attrs['readout']}), n = {n}")
     found = verdict(result)
     for sentence in (found.leads, found.trust):
         out.print(sentence, markup=False, highlight=False, soft_wrap=True)
+    if result.missing:
+        out.print(f"still missing: {len(result.missing)}, listed in the report", markup=False, highlight=False)
     out.print(f"report: {written['report.html']}", markup=False, highlight=False, soft_wrap=True)
 
 
@@ -211,9 +214,13 @@ def as_record(result: Result, written: dict[str, Path]) -> dict[str, Any]:
         "readout": ranking.attrs["readout"],
         "ranking": ranking.to_dict(orient="records"),
         "below_control": list(found.below_control),
-        "labels": result.settings["labels"],
+        "labels": result.settings.get("labels", "given"),
         "intact_accuracy": result.intact_accuracy,
         "n": result.n,
+        "unit": result.unit,
+        "trainings": result.repeats if result.retrained else 0,
+        "missing": result.missing,
+        "cost": result.cost.groupby("work")[["seconds", "images"]].sum().to_dict(orient="index"),
         "warnings": result.warnings,
         "provenance": result.provenance,
         "files": {name: str(path) for name, path in written.items()},

@@ -14,24 +14,22 @@ import numpy as np
 import pandas as pd
 
 from roadworthy.errors import InputError
-from roadworthy.statistics import (
-    RankAgreement,
-    area,
-    curve_bands,
-    pairwise_table,
-    rank_agreement,
-    rank_methods,
-    symmetric_gain,
-)
+from roadworthy.evaluation import scoring
+from roadworthy.statistics import RankAgreement, pairwise_table, rank_agreement
 
 READOUTS = ("top1", "top5", "probability", "logit")
 FORMAT = 1
-_ORDERS = {"morf": "MoRF", "lerf": "LeRF"}
+WORK = ("retrain", "maps", "road")
+COST = ("work", "method", "order", "fraction", "repeat", "seconds", "images")
 
 
 @dataclass(frozen=True)
 class Scores:
     """Scores of every degraded copy, indexed [method, order, fraction, repeat, sample].
+
+    Where networks were trained anew (``settings["training"] == "retrain"``), each cell of method, order, fraction and
+    repeat is a network of its own. At fraction 0 it is the repeat's network of unmodified images, with the same
+    numbers for all methods and orders.
 
     Attributes:
         top1: uint8, 1 where the label is the model's first answer.
@@ -40,7 +38,8 @@ class Scores:
         logit: float32, logit of the target class.
         labels: int64 (n,).
         targets: int64 (n,), the class whose probability and logit are recorded.
-        predicted: int64 (n,), the model's answer on the intact image.
+        predicted: int64 (n,), the model's answer on the intact image; after retraining that of the first
+            unmodified training.
     """
 
     top1: np.ndarray
@@ -78,6 +77,11 @@ class Sheet:
     answers: np.ndarray
 
 
+def no_cost() -> pd.DataFrame:
+    """Return the empty table of costs."""
+    return pd.DataFrame(columns=list(COST))
+
+
 @dataclass
 class Result:
     """The outcome of :func:`roadworthy.evaluate`; not to be changed: rankings and curves are worked out once.
@@ -87,15 +91,21 @@ class Result:
         orders: ``"morf"`` and/or ``"lerf"``.
         fractions: shares removed, starting with 0.
         removed: number of units removed at each share.
-        repeats: number of repeats.
+        repeats: number of repeats: of draws of ties and noise, or of independent trainings where ``retrained``, which
+            share their seeds over methods, orders and fractions.
         ids: sample ids.
         scores: see :class:`Scores`.
         classes: class names; empty when unknown.
         method_info: a row per method: share of tied units, number of constant maps, completeness gap, ...
-        settings: the strategy and every option, as used.
+        settings: the strategy and every option, as used. ``settings["beside"]["road"]``, where present, is ROAD on
+            the same maps, samples, shares and orders: ``{"score": {method: value}, "seconds": s, "images": n}``.
         provenance: n, hash of the ids, seed, device, versions.
         warnings: what the user should know.
         sheet: samples for pictures, or None.
+        cost: a row per piece of work: work (``"retrain"``, ``"maps"``, ``"road"``), method, order, fraction, repeat
+            (empty or NaN where it serves several), seconds of wall time, images (trained: the epochs multiply them;
+            explained; or scored).
+        missing: a line per point that was asked for and is not there yet; the scores hold none of them.
     """
 
     methods: list[str]
@@ -111,6 +121,8 @@ class Result:
     provenance: dict[str, Any] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     sheet: Sheet | None = None
+    cost: pd.DataFrame = field(default_factory=no_cost)
+    missing: list[str] = field(default_factory=list)
     # rankings and curves cost seconds on large results, and a report asks for each several times
     _known: dict[str, pd.DataFrame] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -118,6 +130,16 @@ class Result:
     def n(self) -> int:
         """Number of samples."""
         return len(self.ids)
+
+    @property
+    def retrained(self) -> bool:
+        """Whether a network was trained anew for every point."""
+        return bool(self.settings.get("training") == "retrain")
+
+    @property
+    def unit(self) -> str:
+        """What intervals are over: ``"trainings"`` where there are two or more of each point, else ``"samples"``."""
+        return "trainings" if self.retrained and self.repeats > 1 else "samples"
 
     @property
     def readout(self) -> str:
@@ -146,23 +168,25 @@ class Result:
 
     @property
     def intact_accuracy(self) -> float:
-        """Top-1 accuracy with nothing removed."""
-        return float(self.scores.top1[0, 0, 0, 0].mean())
+        """Top-1 accuracy with nothing removed; after retraining the mean over the unmodified trainings."""
+        return float(self.scores.top1[0, 0, 0].mean())
 
     def curves(self, readout: str | None = None, *, level: float = 0.95, draws: int = 2000) -> pd.DataFrame:
-        """Mean curve of each method and order with a pointwise bootstrap band over samples.
+        """Mean curve of each method and order with a pointwise band: a bootstrap over samples, or a t-interval.
 
         Args:
             readout: ``"top1"``, ``"top5"``, ``"probability"`` or ``"logit"``; the strategy's own by default.
             level: coverage of the band.
-            draws: bootstrap draws.
+            draws: bootstrap draws; of no effect where the unit is the training, whose band is a t-interval over
+                trainings.
 
         Returns:
             Columns method, order, fraction, value, low, high.
         """
         chosen = readout or self.readout
         return self._once(
-            f"curves {chosen!r} {level!r} {draws!r} {self._seed}", lambda: self._curves(chosen, level, draws)
+            f"curves {chosen!r} {level!r} {draws!r} {self._seed}",
+            lambda: scoring.curves(self, chosen, level, draws, self._seed),
         )
 
     def ranking(self, readout: str | None = None, *, level: float = 0.95, draws: int | None = None) -> pd.DataFrame:
@@ -174,20 +198,38 @@ class Result:
 
         Args:
             readout: what the curves are made of; the strategy's own by default.
-            level: coverage of the intervals (paired bootstrap over samples).
+            level: coverage of the intervals: paired bootstrap over samples; after retraining with two repeats or
+                more, Student's t over trainings.
             draws: bootstrap draws; by default 10,000, or more where many pairs of methods need smaller p-values.
 
         Returns:
             Columns method, score, low, high, rank, group and the area of each order; methods that share a
-            letter in ``group`` cannot be told apart (pairwise bootstrap, Holm). ``attrs`` states score,
-            direction, level, readout and n.
+            letter in ``group`` cannot be told apart (all pairs, Holm). After retraining also ``aoc``, the area over
+            the curve (of ROAR, or of KAR where it was run alone; see
+            :func:`roadworthy.statistics.area_over_curve`), and over trainings ``sd`` and ``n`` of the score.
+            ``attrs`` states score, direction, level, readout, ``unit`` (``"samples"`` or ``"trainings"``) and ``n``
+            of them.
         """
         if draws is None:  # p goes down to 2 / draws, and Holm multiplies it by the number of pairs
             draws = max(10_000, 30 * len(self.methods) * (len(self.methods) - 1))
         chosen, most = readout or self.readout, draws
         return self._once(
-            f"ranking {chosen!r} {level!r} {most!r} {self._seed}", lambda: self._ranking(chosen, level, most)
+            f"ranking {chosen!r} {level!r} {most!r} {self._seed}",
+            lambda: scoring.ranking(self, chosen, level, most, self._seed),
         )
+
+    def over_repeats(self, readout: str | None = None, *, level: float = 0.95) -> pd.DataFrame:
+        """Mean and spread of every point over its repeats.
+
+        Args:
+            readout: what is averaged over the samples of a repeat; the strategy's own by default.
+            level: coverage of each t-interval on its own.
+
+        Returns:
+            Columns method, order, fraction, mean, sd (ddof 1), n (repeats), low and high; with one repeat sd, low and
+            high are NaN. An interval is not cut off where an accuracy ends.
+        """
+        return scoring.summary(self, readout or self.readout, level)
 
     def pairwise(self, readout: str | None = None, *, level: float = 0.95, draws: int | None = None) -> pd.DataFrame:
         """Difference of every pair of methods, with interval and Holm-corrected p-value."""
@@ -201,19 +243,13 @@ class Result:
         """
         if set(self.orders) != {"morf", "lerf"}:
             raise InputError(f"agreement: needs both orders, this result has {', '.join(self.orders)} only")
-        values = self._mean_over_repeats(readout).mean(axis=-1)
+        values = scoring.per_repeat(self, readout or self.readout).mean(axis=-1)
         morf, lerf = (values[:, self.orders.index(order)] for order in ("morf", "lerf"))
         return rank_agreement(self.fractions, morf, lerf)
 
     def method_scores(self, readout: str | None = None) -> tuple[np.ndarray, str, bool]:
         """Return the score of each method for each sample (M, n), its name, and whether higher is better."""
-        values = self._mean_over_repeats(readout)
-        curves = np.moveaxis(values, 2, -1)
-        if set(self.orders) == {"morf", "lerf"}:
-            morf, lerf = curves[:, self.orders.index("morf")], curves[:, self.orders.index("lerf")]
-            return symmetric_gain(self.fractions, morf, lerf), "symmetric gain", True
-        order = self.orders[0]
-        return area(self.fractions, curves[:, 0]), f"area under the {_ORDERS[order]} curve", order == "lerf"
+        return scoring.score(scoring.over_samples(self, readout or self.readout), self.orders, self.fractions)
 
     def save(self, path: str | Path) -> Path:
         """Write the result to a folder: results.parquet, per_sample.parquet, ranking.csv, result.json, sheet.npz.
@@ -235,41 +271,6 @@ class Result:
         if key not in self._known:
             self._known[key] = make()
         return self._known[key].copy()  # its attrs are copied deeply too: what a caller changes is the caller's
-
-    def _curves(self, readout: str, level: float, draws: int) -> pd.DataFrame:
-        values = self._mean_over_repeats(readout)
-        shape = values.shape
-        flat = values.reshape(-1, shape[2], shape[3])
-        low, high = curve_bands(flat, level=level, draws=draws, seed=self._seed)
-        axes: list[list[Any]] = [self.methods, self.orders, self.fractions]
-        index = pd.MultiIndex.from_product(axes, names=["method", "order", "fraction"])
-        frame = index.to_frame(index=False)
-        frame["value"], frame["low"], frame["high"] = values.mean(axis=-1).ravel(), low.ravel(), high.ravel()
-        return frame
-
-    def _ranking(self, readout: str, level: float, draws: int) -> pd.DataFrame:
-        scores, name, higher = self.method_scores(readout)
-        frame = rank_methods(scores, self.methods, higher_is_better=higher, level=level, draws=draws, seed=self._seed)
-        values = self._mean_over_repeats(readout).mean(axis=-1)
-        for o, order in enumerate(self.orders):
-            areas = dict(zip(self.methods, area(self.fractions, values[:, o]), strict=True))
-            frame[f"{order}_area"] = frame["method"].map(areas)
-        if self.repeats > 1:
-            frame["repeat_sd"] = frame["method"].map(self._repeat_sd(readout))
-        frame.attrs |= {"score": name, "readout": readout}
-        return frame
-
-    def _mean_over_repeats(self, readout: str | None) -> np.ndarray:
-        return self.scores[readout or self.readout].mean(axis=3, dtype=np.float64)
-
-    def _repeat_sd(self, readout: str | None) -> dict[str, float]:
-        per_repeat = self.scores[readout or self.readout].mean(axis=-1, dtype=np.float64)
-        areas = area(self.fractions, np.moveaxis(per_repeat, 2, -1))
-        if set(self.orders) == {"morf", "lerf"}:
-            score = areas[:, self.orders.index("lerf")] - areas[:, self.orders.index("morf")]
-        else:
-            score = areas[:, 0]
-        return dict(zip(self.methods, score.std(axis=-1, ddof=1), strict=True))
 
     @property
     def _seed(self) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from roadworthy.errors import DataError
-from roadworthy.evaluation.result import FORMAT, READOUTS, Scores, Sheet
+from roadworthy.evaluation.result import COST, FORMAT, READOUTS, WORK, Scores, Sheet
 
 KEYS = (
     *("methods", "orders", "fractions", "removed", "repeats", "ids", "classes", "predicted"),
@@ -47,7 +47,20 @@ def checked_head(head: Any) -> dict[str, Any]:
     _same_length("predicted", head["predicted"], "ids", head["ids"])
     _check_info(head["method_info"], head["methods"])
     _check_settings(head["settings"], head["provenance"])
+    check_sweep(head)
     return head
+
+
+def check_sweep(head: dict[str, Any]) -> None:
+    """Check what a sweep adds to a result: costs, missing points, and what stands beside; older results lack them.
+
+    Raises:
+        DataError: as :func:`checked_head`.
+    """
+    _check_beside(head["settings"].get("beside"))
+    _each("missing", head.get("missing", []), "a text", lambda value: isinstance(value, str))
+    if "cost" in head:
+        _check_cost(head["cost"])
 
 
 def checked_scores(scores: Scores) -> Scores:
@@ -133,6 +146,35 @@ def _check_settings(settings: Any, provenance: Any) -> None:
         raise DataError(f"'provenance.seed' is {seed!r}, expected a whole number")
 
 
+def _check_beside(beside: Any) -> None:
+    """Refuse what the report could not set beside the ranking; other entries than ROAD are no concern of it."""
+    if beside is None or (isinstance(beside, dict) and beside.get("road") is None):
+        return
+    road = beside["road"] if isinstance(beside, dict) else None
+    if not isinstance(road, dict) or not isinstance(road.get("score"), dict):
+        raise DataError("'settings.beside' holds no object 'road' with an object 'score'")
+    _each("settings.beside.road.score", list(road["score"].values()), "a finite number", _is_finite)
+    for name in ("seconds", "images"):
+        _each(f"settings.beside.road.{name}", [road.get(name)], "a number, 0 or above", _is_amount)
+
+
+def _check_cost(cost: Any) -> None:
+    if not isinstance(cost, dict) or set(cost) != set(COST):
+        raise DataError(f"'cost' is no object of the columns {', '.join(COST)}")
+    fits: dict[str, tuple[str, Callable[[Any], bool]]] = {
+        "work": (f"one of {', '.join(WORK)}", lambda value: value in WORK),
+        "method": ("a text", lambda value: isinstance(value, str)),
+        "order": ("'morf', 'lerf' or ''", lambda value: value in ("morf", "lerf", "")),
+        "fraction": ("a share between 0 and 1, or null", lambda value: value is None or _is_share(value)),
+        "repeat": ("a repeat, or null", lambda value: value is None or _is_count(value)),
+        "seconds": ("a number, 0 or above", _is_amount),
+        "images": ("a number of images", _is_count),
+    }
+    for name, (expected, fit) in fits.items():
+        _each(f"cost.{name}", cost[name], expected, fit)
+        _same_length(f"cost.{name}", cost[name], "cost.work", cost["work"])
+
+
 def _depths(value: Any) -> Iterator[int]:
     level = [value]
     depth = 0
@@ -159,6 +201,14 @@ def _same_length(name: str, values: Sequence[Any], other: str, others: Sequence[
 
 def _is_share(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and -_MOST <= value <= _MOST
+
+
+def _is_amount(value: Any) -> bool:
+    return _is_finite(value) and value >= 0
 
 
 def _is_count(value: Any) -> bool:

@@ -14,12 +14,12 @@ import numpy as np
 import pandas as pd
 
 from roadworthy.errors import DataError, InputError
-from roadworthy.evaluation.result import FORMAT, READOUTS, Result, Scores, Sheet
-from roadworthy.evaluation.result_checks import checked_head, checked_scores, checked_sheet
+from roadworthy.evaluation.result import COST, FORMAT, READOUTS, Result, Scores, Sheet, no_cost
+from roadworthy.evaluation.result_checks import check_sweep, checked_head, checked_scores, checked_sheet
 
 _SHEET_ARRAYS = ("labels", "images", "maps", "copies", "answers")
 _SHEET_BYTES = 2**30  # many times what an evaluation keeps; a file that claims more is not one
-_MEANING = ("direction", "readout", "level", "n")
+_MEANING = ("direction", "readout", "level", "n", "unit")
 
 
 def write_result(result: Result, path: str | Path) -> Path:
@@ -37,7 +37,12 @@ def write_result(result: Result, path: str | Path) -> Path:
     if sheet is not None:
         arrays = {"ids": np.array(sheet.ids), **{name: getattr(sheet, name) for name in _SHEET_ARRAYS}}
         files["sheet.npz"] = lambda file: np.savez_compressed(file, **arrays)
-    text = json.dumps(_head(result), indent=1)
+    head = _head(result)
+    try:
+        check_sweep(head)
+    except DataError as error:  # what is put together by hand shall not be found to be unreadable years later
+        raise InputError(f"save: {error}") from error
+    text = json.dumps(head, indent=1)
     files["result.json"] = lambda file: file.write_text(text, encoding="utf8")
     _all_at_once(folder, files)
     return folder
@@ -84,6 +89,8 @@ def read_result(path: str | Path) -> Result:
         provenance=head["provenance"],
         warnings=head["warnings"],
         sheet=sheet,
+        cost=_cost(head.get("cost")),
+        missing=head.get("missing", []),
     )
 
 
@@ -106,7 +113,28 @@ def _head(result: Result) -> dict[str, Any]:
         "settings": result.settings,
         "provenance": result.provenance,
         "warnings": result.warnings,
+        "cost": _plain(result.cost),
+        "missing": result.missing,
     }
+
+
+def _plain(cost: pd.DataFrame) -> dict[str, list[Any]]:
+    """Return the costs by column; what a row has none of is None, which JSON can hold."""
+    missing = [name for name in COST if name not in cost]
+    if missing:
+        raise InputError(f"save: the costs lack the columns {', '.join(missing)}")
+    whole = ("repeat", "images")  # pandas makes floats of whole numbers where one of them is missing
+
+    def plain(name: str, value: Any) -> Any:
+        return None if pd.isna(value) else int(value) if name in whole else value
+
+    return {name: [plain(name, value) for value in cost[name].tolist()] for name in COST}
+
+
+def _cost(columns: dict[str, list[Any]] | None) -> pd.DataFrame:
+    if not columns or not columns["work"]:
+        return no_cost()
+    return pd.DataFrame({name: columns[name] for name in COST}).astype({"fraction": float, "seconds": float})
 
 
 def _write_per_sample(result: Result, file: Path) -> None:

@@ -7,11 +7,10 @@ from typing import Any
 import pandas as pd
 
 from roadworthy.evaluation.result import Result
-from roadworthy.report.findings import Material, chance, words_of
+from roadworthy.report.findings import Material, chance, orders_of, within_range, words_of
 from roadworthy.report.styles import Style, method_styles
 from roadworthy.report.tables import name
 from roadworthy.report.text import chart_text
-from roadworthy.report.words import ORDERS
 
 _DASH_ARRAYS = {"solid": "none", "dash": "7 3", "dashdot": "8 3 2 3", "longdash": "12 4", "dot": "2 2"}
 
@@ -20,23 +19,23 @@ def chart_data(material: Material) -> dict[str, Any]:
     """Return the curves of every readout as plain lists [method][order][fraction], names safe for plotly."""
     result = material.result
     styles = method_styles(result.methods)
-    orders = [order for order in ORDERS if order in result.orders]
+    orders = orders_of(result)
     return {
         "headline": result.readout,
         "fractions": [float(p) for p in result.fractions],
         "removed": [int(k) for k in result.removed],
         "orders": [
-            {"key": order, "title": f"{ORDERS[order].short}: {ORDERS[order].first}", "better": ORDERS[order].better}
-            for order in orders
+            {"key": order, "title": f"{words.short}: {words.first}", "better": words.better}
+            for order, words in orders.items()
         ],
         "methods": [{"name": chart_text(method), **vars(styles[method])} for method in result.methods],
         "readouts": {
             key: {
                 "name": words_of(result, key).name,
                 "chance": chance(result) if words_of(result, key).has_chance else None,
-                **{column: _values(result, frame, column, orders) for column in ("value", "low", "high")},
+                **{column: _values(result, frame, column, list(orders)) for column in ("value", "low", "high")},
             }
-            for key, frame in material.curves.items()
+            for key, frame in ((key, within_range(frame, key)) for key, frame in material.curves.items())
         },
     }
 
@@ -59,7 +58,9 @@ def switches(material: Material) -> str:
         f'<label><input type="checkbox" name="method" checked>{_swatch(styles[method])}{name(method)}</label>'
         for method in result.methods
     )
-    kept = '<label><input type="checkbox" id="kept">LeRF axis as share kept (as in the ROAD paper)</label>'
+    order, paper = ("KAR", "ROAR") if result.retrained else ("LeRF", "ROAD")
+    axis = f"{order} axis as share kept (as in the {paper} paper)"
+    kept = f'<label><input type="checkbox" id="kept">{axis}</label>'
     return (
         f'<fieldset class="no-js-hidden"><legend>Readout</legend>{readouts}</fieldset>'
         f'<fieldset class="no-js-hidden"><legend>Methods</legend>{methods}</fieldset>'

@@ -14,12 +14,11 @@ import numpy as np
 from roadworthy.errors import InputError
 from roadworthy.evaluation.result import Result
 from roadworthy.files import replacing
-from roadworthy.report.findings import chance, words_of
+from roadworthy.report.findings import chance, orders_of, within_range, words_of
 from roadworthy.report.pictures import image_array, map_array, resized, spread
 from roadworthy.report.sheet import class_name
 from roadworthy.report.styles import method_styles
 from roadworthy.report.text import clean
-from roadworthy.report.words import ORDERS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,12 +46,12 @@ _SHEET_SAMPLES, _SHEET_METHODS, _SHEET_SHARES = 3, 10, 3
 
 
 def curves_figure(result: Result, readout: str | None = None, *, level: float = 0.95) -> Figure:
-    """Draw the curves: a panel per order (MoRF left), the share removed from 0 on the x axis, bootstrap bands.
+    """Draw the curves with their bands: a panel per order (MoRF left), the share removed from 0 on the x axis.
 
     Args:
         result: what an evaluation found.
         readout: ``"top1"``, ``"top5"``, ``"probability"`` or ``"logit"``; the result's own by default.
-        level: coverage of the bands (pointwise, over samples).
+        level: coverage of the bands (pointwise, see :meth:`Result.curves`; cut off where a probability ends).
 
     Returns:
         A matplotlib figure; a dashed line marks the chance level of accuracies.
@@ -63,17 +62,17 @@ def curves_figure(result: Result, readout: str | None = None, *, level: float = 
     from matplotlib.figure import Figure
 
     readout = readout or result.readout
-    frame = result.curves(readout, level=level)
-    orders = [order for order in ORDERS if order in result.orders]
+    frame = within_range(result.curves(readout, level=level), readout)
+    orders = orders_of(result)
     width = 3.6 * len(orders) + 0.6
     longest = max(len(_short(method, _LEGEND)) for method in result.methods)
     columns = max(1, min(5, int(13 * width / (longest + 8))))  # about 13 characters of the legend go into an inch
     rows = -(-(len(result.methods) + 1) // columns)
     figure = Figure(figsize=(width, 3.1 + 0.18 * rows), layout="constrained")
     panels = figure.subplots(1, len(orders), sharey=True, squeeze=False)[0]
-    for axes, order in zip(panels, orders, strict=True):
+    for axes, (order, words) in zip(panels, orders.items(), strict=True):
         _draw_order(axes, frame[frame["order"] == order], result)
-        axes.set_title(f"{ORDERS[order].short}: {ORDERS[order].first}", fontsize=9)
+        axes.set_title(f"{words.short}: {words.first}", fontsize=9)
         axes.set_xlabel("share removed", fontsize=9)
         if words_of(result, readout).has_chance:
             axes.axhline(chance(result), color="#555555", linewidth=0.8, linestyle=(0, (4, 3)), label="chance")
@@ -105,7 +104,9 @@ def sheet_figure(result: Result) -> Figure:
     samples = min(len(sheet.ids), _SHEET_SAMPLES)
     methods = min(len(result.methods), _SHEET_METHODS)
     shares = [1 + p for p in spread(len(result.fractions) - 1, _SHEET_SHARES)]
-    copies = [(o, p) for order in ORDERS for o, name in enumerate(result.orders) if name == order for p in shares]
+    copies = [
+        (o, p) for order in orders_of(result) for o, name in enumerate(result.orders) if name == order for p in shares
+    ]
     raster = _Raster(samples * methods, 2 + len(copies), sheet.images.shape[-2:])
     figure = Figure(figsize=(1.05 * (raster.columns + 1.3), 1.05 * (raster.row * raster.rows + 0.3)))
     axes = figure.add_axes((0, 0, 1, 1))
@@ -115,7 +116,7 @@ def sheet_figure(result: Result) -> Figure:
     heads = [
         "image",
         "map",
-        *(f"{ORDERS[result.orders[o]].short} {100 * result.fractions[p]:g} %" for o, p in copies),
+        *(f"{orders_of(result)[result.orders[o]].short} {100 * result.fractions[p]:g} %" for o, p in copies),
     ]
     for column, head in enumerate(heads):
         axes.text(column + 0.46, -0.08, head, fontsize=7, ha="center", va="bottom")

@@ -14,7 +14,8 @@ from roadworthy import statistics
 from roadworthy.errors import InputError
 from roadworthy.evaluation.result import Result
 from roadworthy.report.styles import is_control
-from roadworthy.report.words import READOUTS, ReadoutWords, readout_words
+from roadworthy.report.text import number
+from roadworthy.report.words import READOUTS, OrderWords, ReadoutWords, order_words, readout_words
 
 Standing = Literal["above", "open", "below", "unknown"]
 
@@ -71,6 +72,11 @@ class Findings:
     def words(self) -> ReadoutWords:
         """How the readout is spoken of."""
         return words_of(self.result, self.readout)
+
+    @property
+    def by_trainings(self) -> bool:
+        """Whether intervals and differences are over trainings, not over samples."""
+        return self.ranking.attrs["unit"] == "trainings"
 
     @property
     def both_orders(self) -> bool:
@@ -161,6 +167,61 @@ def above_chance(result: Result) -> bool:
     """Whether the intact accuracy is clearly above chance (5 %); without labels there is none to judge: True."""
     correct = round(result.intact_accuracy * result.n)
     return not labelled(result) or statistics.above_chance(correct, result.n, class_count(result))
+
+
+def failed_trainings(result: Result) -> int:
+    """How many of the unmodified trainings are not clearly above chance; 0 where nothing was trained."""
+    if not result.retrained or not labelled(result):
+        return 0
+    right = result.scores.top1[0, 0, 0].sum(axis=-1, dtype=int).tolist()
+    return sum(not statistics.above_chance(count, result.n, class_count(result)) for count in right)
+
+
+def road_agreement(found: Findings) -> tuple[float, float, int] | None:
+    """Spearman and Kendall between this ranking and ROAD's on the same maps, and over how many methods.
+
+    None where ROAD does not stand beside the result.
+    """
+    road = road_scores(found.result)
+    shared = [method for method in found.methods if method in road]
+    if not shared:
+        return None
+    own, other = [float(found.row(method)["score"]) for method in shared], [road[method] for method in shared]
+    return float(statistics.spearman(own, other)), float(statistics.kendall(own, other)), len(shared)
+
+
+def road_scores(result: Result) -> dict[str, float]:
+    """ROAD's score by method where it was run beside, for comparison; else empty."""
+    beside = result.settings.get("beside") or {}
+    return dict((beside.get("road") or {}).get("score", {}))
+
+
+def orders_of(result: Result) -> dict[str, OrderWords]:
+    """How the orders that were run are spoken of, MoRF first."""
+    return {order: words for order, words in order_words(result.retrained).items() if order in result.orders}
+
+
+def units_of(result: Result) -> str:
+    """What intervals are over, counted.
+
+    Example:
+        >>> units_of(result)  # doctest: +SKIP
+        '5 trainings'
+    """
+    count = result.repeats if result.unit == "trainings" else result.n
+    return f"{number(count)} {result.unit if count > 1 else result.unit.removesuffix('s')}"
+
+
+def interval_kind(result: Result) -> str:
+    """What kind of interval the numbers have."""
+    return "t-interval" if result.unit == "trainings" else "bootstrap interval"
+
+
+def within_range(curves: pd.DataFrame, readout: str) -> pd.DataFrame:
+    """Cut bands off where a readout ends: a t-interval over few trainings reaches beyond, and would spoil a chart."""
+    if readout == "logit":
+        return curves
+    return curves.assign(low=curves["low"].clip(0, 1), high=curves["high"].clip(0, 1))
 
 
 def labelled(result: Result) -> bool:

@@ -85,7 +85,9 @@ def _about(result: Result) -> str:
     count = len(result.methods)
     methods = f"{count} method{'s' if count > 1 else ''}"
     samples = f"{number(result.n)} sample{'s' if result.n > 1 else ''}"
-    return f"{samples} · {methods} · {orders_in_words(result.orders)}{filled}"
+    if result.retrained:
+        samples += f" · {result.repeats} training{'s' if result.repeats > 1 else ''} of each point"
+    return f"{samples} · {methods} · {orders_in_words(result.orders, result.retrained)}{filled}"
 
 
 def _policy(scripts: list[str]) -> str:

@@ -9,15 +9,20 @@ import pandas as pd
 
 from roadworthy.evaluation.result import Result
 from roadworthy.evaluation.result_files import with_meaning
-from roadworthy.report import tables
+from roadworthy.report import retrained, tables
 from roadworthy.report.chart import switches
 from roadworthy.report.figures import curves_figure, write_figure
-from roadworthy.report.findings import Material, above_chance, chance, labelled
+from roadworthy.report.findings import Material, above_chance, chance, interval_kind, labelled, units_of
 from roadworthy.report.sheet import sheet_section
 from roadworthy.report.text import asset, escape, number, percent
 from roadworthy.report.verdict import judge
 from roadworthy.report.words import orders_in_words
 from roadworthy.statistics import pairwise_table
+
+_ONE_TRAINING = (
+    "There is one training of each point: intervals and differences are over test samples, and say nothing about the "
+    "spread between trainings. Take 5 repeats or more.",
+)
 
 
 def all_sections(material: Material) -> list[tuple[str, str, str]]:
@@ -25,15 +30,19 @@ def all_sections(material: Material) -> list[tuple[str, str, str]]:
     result = material.result
     rankings = {key: tables.ranking_table(found) for key, found in material.findings.items()}
     return [
+        ("missing", "What is missing", retrained.missing_section(result)),
         ("warnings", "Warnings", _warnings(result)),
         ("curves", "Curves", _curves(material)),
         ("ranking", "Ranking", _per_readout(rankings)),
+        ("points", "Every point over its trainings", _per_readout(retrained.points_section(material))),
         ("pairs", "Which differences are real", _pairs(material)),
         ("agreement", "Do the two orders agree?", _agreement(material)),
+        ("road", "Beside ROAD, which trains nothing", retrained.beside_section(material)),
+        ("cost", "Cost", retrained.cost_section(result)),
         ("samples", "Samples", "" if result.sheet is None else sheet_section(result, result.sheet)),
         ("methods", "The maps themselves", _methods(result)),
         ("settings", "Settings and provenance", _settings(result)),
-        ("reading", "How to read this", asset("reading.html")),
+        ("reading", "How to read this", asset(f"reading{'-retrained' if result.retrained else ''}.html")),
         ("downloads", "Download the numbers", _downloads(material)),
     ]
 
@@ -50,6 +59,7 @@ def verdict_section(material: Material) -> str:
     better = f"{len(judged.above_random)} of {len(others)}" if known else "–"
     tiles = [
         _intact_tile(result),
+        *([_trainings_tile(result)] if result.retrained else []),
         ("Samples", number(result.n), "the same for all methods"),
         ("Pairs told apart", f"{real} of {pairs}", "after Holm's correction"),
         ("Better than random", better, "other controls included" if known else "not known without a control"),
@@ -67,28 +77,47 @@ def _intact_tile(result: Result) -> tuple[str, str, str]:
     if not labelled(result):
         return "Agreement with the model's own answers", shown, "nothing removed, no labels given"
     clear = "clearly above chance" if above_chance(result) else "not clearly above chance"
-    return "Intact accuracy", shown, f"{clear}, {percent(chance(result))}"
+    return (
+        "Unmodified training" if result.retrained else "Intact accuracy",
+        shown,
+        f"{clear}, {percent(chance(result))}",
+    )
+
+
+def _trainings_tile(result: Result) -> tuple[str, str, str]:
+    return "Trainings", number(result.repeats), "of each point, seeds shared by all methods"
 
 
 def _warnings(result: Result) -> str:
-    if not result.warnings:
+    lines = [*_ONE_TRAINING, *result.warnings] if result.retrained and result.repeats == 1 else result.warnings
+    if not lines:
         return ""
-    return f'<ul class="warnings">{"".join(f"<li>{escape(warning)}</li>" for warning in result.warnings)}</ul>'
+    return f'<ul class="warnings">{"".join(f"<li>{escape(line)}</li>" for line in lines)}</ul>'
 
 
 def _curves(material: Material) -> str:
     result = material.result
-    numbers = {key: tables.curve_table(result, frame, key) for key, frame in material.curves.items()}
-    alt = (
-        f"Curves of {len(result.methods)} methods: {orders_in_words(result.orders)}. The table below has the numbers."
-    )
+    named = orders_in_words(result.orders, result.retrained)
+    alt = f"Curves of {len(result.methods)} methods: {named}. The table below has the numbers."
+    numbers = ""
+    if not result.retrained:  # a section of its own has them
+        parts = {key: tables.curve_table(result, frame, key) for key, frame in material.curves.items()}
+        numbers = f"<details><summary>The numbers of these curves</summary>{_per_readout(parts)}</details>"
     return (
-        "<p>What the model can still do after a share of each input is removed. Bands are 95\u00a0% bootstrap "
-        "intervals over samples, point by point; controls are grey.</p>"
-        f"{switches(material)}"
+        f"<p>{_question(result)} Bands are 95\u00a0% {interval_kind(result)}s over {units_of(result)}, point by "
+        f"point; controls are grey.</p>{switches(material)}"
         f'<div id="chart" class="no-js-hidden" role="figure" aria-label="{escape(alt)}"></div>'
         f'<img class="static" src="{_static_curves(result)}" alt="{escape(alt)}">'
-        f"<details><summary>The numbers of these curves</summary>{_per_readout(numbers)}</details>"
+        f"{numbers}"
+    )
+
+
+def _question(result: Result) -> str:
+    if not result.retrained:
+        return "What the model can still do after a share of each input is removed."
+    return (
+        "What a newly trained model can still reach when a share of every training and test image is removed; at "
+        "0\u00a0% the training on unmodified images, the same for all."
     )
 
 
@@ -139,6 +168,11 @@ def _downloads(material: Material) -> str:
     main = material.main.ranking
     curves = [frame.assign(readout=key) for key, frame in material.curves.items()]
     frames = {"ranking.csv": with_meaning(main), "curves.csv": pd.concat(curves, ignore_index=True)}
+    if material.result.retrained:
+        points = [material.result.over_repeats(key).assign(readout=key) for key in material.curves]
+        frames["points.csv"] = pd.concat(points, ignore_index=True)
+    if len(material.result.cost):
+        frames["cost.csv"] = material.result.cost
     if len(main) > 1:
         frames["pairwise.csv"] = pairwise_table(main)
     links = "".join(

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from roadworthy.evaluation.result import Result, Sheet
-from roadworthy.report.findings import labelled
+from roadworthy.report.findings import labelled, orders_of
 from roadworthy.report.pictures import data_uri, image_array, map_array, most_bytes, spread
 from roadworthy.report.tables import name
 from roadworthy.report.text import clean, escape, percent
-from roadworthy.report.words import ORDERS
 
 BUDGET = 6_000_000  # bytes of embedded pictures at most, whatever the data
 _METHODS = 16
@@ -53,7 +52,8 @@ def sheet_section(result: Result, sheet: Sheet) -> str:
         f"{len(plan.shares)} of {len(result.fractions) - 1} shares{reduced}."
     )
     intro = (
-        "<p>What the model saw and what it answered. In the maps, "
+        f"<p>What {'the trained models saw and what they' if result.retrained else 'the model saw and what it'} "
+        "answered. In the maps, "
         '<span class="scale" role="img" aria-label="scale from blue over white to red"></span> '
         "blue speaks against the explained class, white is nothing, red speaks for it. "
         f'<span class="muted">Shown: {shown}</span></p>'
@@ -64,11 +64,12 @@ def sheet_section(result: Result, sheet: Sheet) -> str:
 def _sample(result: Result, sheet: Sheet, plan: Plan, s: int) -> str:
     label = int(sheet.labels[s])
     intact = int(sheet.answers[s, 0, 0, 0])
-    orders = [o for order in ORDERS for o, known in enumerate(result.orders) if known == order]
+    words = orders_of(result)
+    orders = [o for order in words for o, known in enumerate(result.orders) if known == order]
     columns = [(o, p) for o in orders for p in plan.shares]
     first = {(o, plan.shares[0]) for o in orders[1:]}
     head = '<th class="left" scope="col">method</th><th scope="col">map</th>' + "".join(
-        f'<th scope="col"{_line(column in first)}>{ORDERS[result.orders[column[0]]].short}<br>'
+        f'<th scope="col"{_line(column in first)}>{words[result.orders[column[0]]].short}<br>'
         f"{percent(result.fractions[column[1]])}</th>"
         for column in columns
     )
@@ -78,7 +79,7 @@ def _sample(result: Result, sheet: Sheet, plan: Plan, s: int) -> str:
         cells = [f"<td>{_picture(data_uri(map_array(sheet.maps[s, m]), plan.side), what, sheet)}</td>"]
         for o, p in columns:
             copy = data_uri(image_array(sheet.copies[s, m, o, p]), plan.side)
-            alt = f"{ORDERS[result.orders[o]].short}, {percent(result.fractions[p])} removed"
+            alt = f"{words[result.orders[o]].short}, {percent(result.fractions[p])} removed"
             answer = _answer(result, int(sheet.answers[s, m, o, p]), label)
             cells.append(f"<td{_line((o, p) in first)}>{_picture(copy, alt, sheet)}{answer}</td>")
         rows.append(f'<tr><th scope="row">{name(result.methods[m])}</th>{"".join(cells)}</tr>')

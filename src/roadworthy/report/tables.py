@@ -10,10 +10,9 @@ from typing import Any
 import pandas as pd
 
 from roadworthy.evaluation.result import Result
-from roadworthy.report.findings import Findings, Standing, words_of
+from roadworthy.report.findings import Findings, Standing, interval_kind, orders_of, units_of, words_of
 from roadworthy.report.styles import is_control
 from roadworthy.report.text import escape, number, p_value, percent, signed
-from roadworthy.report.words import ORDERS
 
 _STANDING: dict[Standing, str] = {"above": "better", "open": "not told apart", "below": "worse", "unknown": "–"}
 _COLUMNS = {"tied_share": "tied units"}
@@ -42,20 +41,36 @@ def table(caption: str, head: Iterable[str], rows: Iterable[str], *, label: str,
 
 def ranking_table(found: Findings) -> str:
     """The ranking: score with interval, group, standing against random maps, and the area of each order."""
-    head = [_head(text, css) for text, css in _ranking_head(found)]
+    head = [head_cell(text, css) for text, css in _ranking_head(found)]
     caption = (
         f"Score: {escape(found.score_name)} of the {found.words.name}, "
-        f"{found.ranking.attrs['direction']}; {percent(found.level)} bootstrap interval over "
-        f"{number(found.result.n)} samples. Methods that share a letter in <i>group</i> are not told apart."
+        f"{found.ranking.attrs['direction']}; {percent(found.level)} {interval_kind(found.result)} over "
+        f"{units_of(found.result)}. Methods that share a letter in <i>group</i> are not told apart."
+        f"{_aoc_words(found)}"
     )
     bounds = _bounds(found.ranking)
     rows = [_ranking_row(found, found.row(method), bounds) for method in found.methods]
     return table(caption, head, rows, label=f"Ranking by {found.words.name}")
 
 
+def _aoc_words(found: Findings) -> str:
+    if "aoc" not in found.ranking:
+        return ""
+    first, *_ = orders_of(found.result).values()
+    better = "higher" if first.better.startswith("lower") else "lower"
+    return (
+        f" AOC is the area over the curve of {first.short}: the mean loss against the unmodified training, {better} "
+        "is better."
+    )
+
+
+# columns of the ranking that only some results have
+_EXTRA = {"aoc": "AOC", "sd": "sd", "repeat_sd": "sd of repeats"}
+
+
 def _ranking_head(found: Findings) -> list[tuple[str, str]]:
-    spread = [("sd of repeats", "")] if "repeat_sd" in found.ranking else []
-    areas = [(f"{ORDERS[order].short} area", "") for order in ORDERS if order in found.result.orders]
+    spread = [(text, "") for column, text in _EXTRA.items() if column in found.ranking]
+    areas = [(f"{words.short} area", "") for words in orders_of(found.result).values()]
     start = [
         ("rank", ""),
         ("method", "left"),
@@ -72,16 +87,15 @@ def _ranking_row(found: Findings, row: pd.Series, bounds: tuple[float, float]) -
     colour = {"above": "good", "below": "bad"}.get(standing, "")
     cells = [
         f"<td>{row['rank']}</td>",
-        _row_head(row["method"]),
+        row_head(row["method"]),
         f'<td class="left">{escape(row["group"])}</td>',
         f"<td>{number(row['score'])}</td>",
         f"<td>{_interval(row['low'], row['high'])}</td>",
         f'<td class="left">{_range_picture(row, bounds)}</td>',
         f'<td class="left {colour}">{_STANDING[standing]}</td>',
-        *(f"<td>{number(row[f'{order}_area'])}</td>" for order in ORDERS if order in found.result.orders),
+        *(f"<td>{number(row[f'{order}_area'])}</td>" for order in orders_of(found.result)),
+        *(f"<td>{number(row[column])}</td>" for column in _EXTRA if column in row),
     ]
-    if "repeat_sd" in row:
-        cells.append(f"<td>{number(row['repeat_sd'])}</td>")
     return f"<tr>{''.join(cells)}</tr>"
 
 
@@ -127,7 +141,7 @@ def pairwise_matrix(found: Findings) -> str:
     rows = []
     for method in found.methods:
         cells = [_pair_cell(found, method, other, top) for other in found.methods]
-        rows.append(f"<tr>{_row_head(method)}{''.join(cells)}</tr>")
+        rows.append(f"<tr>{row_head(method)}{''.join(cells)}</tr>")
     return table(caption, head, rows, label="Pairwise differences", css="matrix")
 
 
@@ -149,7 +163,7 @@ def agreement_table(found: Findings) -> str:
     """Rank agreement of the two orders at each share removed."""
     agreement = found.agreement
     assert agreement is not None
-    head = [_head("share removed", "left"), _head("Spearman"), _head("Kendall")]
+    head = [head_cell("share removed", "left"), head_cell("Spearman"), head_cell("Kendall")]
     rows = [
         f'<tr><th scope="row">{percent(p)}</th><td>{number(float(rho), 2)}</td><td>{number(float(tau), 2)}</td></tr>'
         for p, rho, tau in zip(agreement.fractions, agreement.spearman, agreement.kendall, strict=True)
@@ -171,14 +185,18 @@ def agreement_table(found: Findings) -> str:
 
 def curve_table(result: Result, curves: pd.DataFrame, readout: str) -> str:
     """The numbers of the curves: a row per method and order, a column per share."""
-    head = [_head("method", "left"), _head("order", "left"), *(_head(percent(p)) for p in result.fractions)]
+    head = [
+        head_cell("method", "left"),
+        head_cell("order", "left"),
+        *(head_cell(percent(p)) for p in result.fractions),
+    ]
     rows = []
     for (method, order), part in curves.groupby(["method", "order"], sort=False):
         cells = "".join(
             f"<td>{number(v)}<br><small class='muted'>{number(a)} – {number(b)}</small></td>"
             for v, a, b in part[["value", "low", "high"]].itertuples(index=False)
         )
-        rows.append(f'<tr>{_row_head(method)}<td class="left">{ORDERS[str(order)].short}</td>{cells}</tr>')
+        rows.append(f'<tr>{row_head(method)}<td class="left">{orders_of(result)[str(order)].short}</td>{cells}</tr>')
     what = words_of(result, readout).name
     caption = f"Mean {what} at each share removed; below it the 95\u00a0% band, point by point."
     return table(caption, head, rows, label=f"Curves, {what}")
@@ -187,7 +205,7 @@ def curve_table(result: Result, curves: pd.DataFrame, readout: str) -> str:
 def frame_table(frame: pd.DataFrame, caption: str, label: str) -> str:
     """Any small frame as it comes; the first column heads the rows."""
     head = [
-        _head(_COLUMNS.get(str(c), str(c).replace("_", " ")), "" if i else "left")
+        head_cell(_COLUMNS.get(str(c), str(c).replace("_", " ")), "" if i else "left")
         for i, c in enumerate(frame.columns)
     ]
     rows = []
@@ -197,7 +215,7 @@ def frame_table(frame: pd.DataFrame, caption: str, label: str) -> str:
             percent(value) if share and isinstance(value, float) else _value(value)
             for share, value in zip(shares, rest, strict=True)
         )
-        rows.append(f"<tr>{_row_head(first)}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
+        rows.append(f"<tr>{row_head(first)}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
     return table(escape(caption), head, rows, label=label)
 
 
@@ -207,7 +225,7 @@ def settings_table(settings: Mapping[str, Any], caption: str) -> str:
         f'<tr><th scope="row">{escape(key)}</th><td class="wrap">{escape(value)}</td></tr>'
         for key, value in _flat(settings)
     ]
-    return table(escape(caption), [_head("name", "left"), _head("value", "left")], rows, label=caption)
+    return table(escape(caption), [head_cell("name", "left"), head_cell("value", "left")], rows, label=caption)
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
@@ -231,10 +249,12 @@ def _value(value: Any) -> str:
     return escape(value)
 
 
-def _head(text: str, css: str = "") -> str:
+def head_cell(text: str, css: str = "") -> str:
+    """The head of a column."""
     return f'<th scope="col" class="{css}">{escape(text)}</th>'
 
 
-def _row_head(method: object) -> str:
+def row_head(method: object) -> str:
+    """The head of a row: a method's name, marked where it is a control."""
     control = ' <small class="muted">control</small>' if is_control(str(method)) else ""
     return f'<th scope="row">{name(method)}{control}</th>'

@@ -7,6 +7,7 @@ import importlib.resources
 import json
 import math
 import re
+from numbers import Integral
 from typing import Any
 
 # control characters, lone surrogates and the marks that reorder text: a name must not change how others read
@@ -63,8 +64,8 @@ def number(value: object, digits: int = 3) -> str:
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
-    if isinstance(value, int):
-        return f"{value:,}".replace(",", "\u202f").replace("-", "−")
+    if isinstance(value, Integral):  # of Python or NumPy
+        return f"{int(value):,}".replace(",", "\u202f").replace("-", "−")
     shown = f"{float(value):.{digits}f}"  # type: ignore[arg-type]
     if not float(shown):
         shown = shown.lstrip("-")
@@ -92,6 +93,22 @@ def percent(value: float) -> str:
     if math.isnan(value):
         return "–"
     return f"{100 * value:.1f}".removesuffix(".0") + "\u00a0%"
+
+
+def duration(seconds: float) -> str:
+    """Return a wall time in two units that suit its size.
+
+    Example:
+        >>> duration(0.04), duration(61.4), duration(7321), duration(200_000)
+        ('0.04\xa0s', '1\xa0min 1\xa0s', '2\xa0h 2\xa0min', '2\xa0d 8\xa0h')
+    """
+    if seconds < 10:
+        return f"{seconds:.2f}\u00a0s"
+    whole = round(seconds)
+    for size, name, part, small in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= size:
+            return f"{whole // size}\u00a0{name} {whole % size // part}\u00a0{small}"
+    return f"{whole}\u00a0s"
 
 
 def p_value(value: float) -> str:

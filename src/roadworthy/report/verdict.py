@@ -7,12 +7,22 @@ from dataclasses import dataclass
 from typing import Literal
 
 from roadworthy.evaluation.result import Result
-from roadworthy.report.findings import Findings, above_chance, chance, labelled
+from roadworthy.report.findings import (
+    Findings,
+    above_chance,
+    chance,
+    failed_trainings,
+    labelled,
+    orders_of,
+    road_agreement,
+)
 from roadworthy.report.styles import is_control
 from roadworthy.report.text import clean, listed, number, percent
+from roadworthy.statistics import least_difference
 
 AGREE, PARTLY = 0.8, 0.5  # mean Spearman correlation of the two orders: from here on they agree, or agree in part
 FEW, TOO_FEW = 100, 30  # samples: below these, trust with care, or little
+ENOUGH, SOME = 5, 3  # trainings of each point: below these, trust with care, or little
 RARE = 50  # samples: below these a rare event may not have occurred yet; see roadworthy.statistics.bootstrap
 
 Trust = Literal["good", "care", "little", "none"]
@@ -52,9 +62,12 @@ class Verdict:
 def verdict(result: Result, *, level: float = 0.95) -> Verdict:
     """Say in two sentences which methods lead, which differences are real, and how far to trust it.
 
-    Differences are real where the paired bootstrap over samples tells two methods apart, Holm-corrected over all
-    pairs. Methods told apart below a control are named. Trust falls with an intact accuracy at chance, no labels,
-    orders that contradict each other, a single order, few samples, and warnings.
+    Differences are real where two methods are told apart, Holm-corrected over all pairs: by the paired bootstrap over
+    samples or, after retraining with two repeats or more, by the paired t-test over trainings. Methods told apart
+    below a control are named. Trust falls with an intact accuracy at chance, no labels, orders that contradict each
+    other, a single order, few samples, and warnings. After retraining it also falls with few trainings, with points
+    that are missing, and where ROAD does not stand beside it or ranks otherwise: retraining alone cannot see whether
+    masks give the class away.
 
     Args:
         result: what an evaluation found.
@@ -93,13 +106,13 @@ def judge(found: Findings) -> Verdict:
 
 
 def _no_ranking(found: Findings) -> bool:
-    return not found.pairs[0] or not above_chance(found.result)
+    return not found.pairs[0] or not above_chance(found.result) or found.result.n == 1
 
 
 def _leads(found: Findings) -> str:
     if not above_chance(found.result):
         return (
-            "No ranking can be read from this: with nothing removed the model is right for "
+            f"No ranking can be read from this: {_intact_subject(found.result)} is right for "
             f"{percent(found.result.intact_accuracy)} of the samples, not clearly more often than by chance "
             f"({percent(chance(found.result))}), so removal can show nothing"
         )
@@ -116,6 +129,10 @@ def _leads(found: Findings) -> str:
     below = found.below_control()
     parts = [_beaten(found, controls) if controls else _leader(found), _against_random(found)]
     return "; ".join([*parts, f"below a control: {listed([clean(name) for name in below])}"] if below else parts)
+
+
+def _intact_subject(result: Result) -> str:
+    return "a model trained on unmodified images" if result.retrained else "with nothing removed the model"
 
 
 def _only(found: Findings) -> str:
@@ -137,8 +154,12 @@ def _leader(found: Findings) -> str:
     else:
         whom = "told apart from every other method"
     verb = "is" if real == 1 else "are"
+    claim = "real"
+    if found.result.retrained and not found.by_trainings:  # a second training could turn each of them round
+        claim = "more than other test samples would explain, if not more than other trainings would"
     return (
-        f"{_scored(found, best)} leads, {whom}; {real} of {pairs} pairwise differences {verb} real ({_family(found)})"
+        f"{_scored(found, best)} leads, {whom}; {real} of {pairs} pairwise differences {verb} {claim} "
+        f"({_family(found)})"
     )
 
 
@@ -172,7 +193,10 @@ def _against_random(found: Findings) -> str:
 
 def _reasons(found: Findings) -> list[tuple[Trust, str]]:
     result = found.result
-    reasons = [_orders(found), _intact(result), _samples(result.n)]
+    reasons = [_orders(found), _intact(result), _samples(found)]
+    if result.retrained:
+        reasons[2:2] = _trainings(found)
+        reasons.append(_leak(found))
     if len(found.methods) > 1 and not found.pairs[0]:
         reasons.insert(0, ("little", "chance alone could order the methods so"))
     if result.warnings:
@@ -183,8 +207,9 @@ def _reasons(found: Findings) -> list[tuple[Trust, str]]:
 
 def _orders(found: Findings) -> tuple[Trust, str]:
     if found.agreement is None:
-        order = {"morf": "MoRF", "lerf": "LeRF"}[found.result.orders[0]]
-        return "care", f"only the order {order} was run, and one order alone can reverse a ranking"
+        (words,) = orders_of(found.result).values()
+        what = words.short if found.result.retrained else f"the order {words.short}"
+        return "care", f"only {what} was run, and one order alone can reverse a ranking"
     rho = found.agreement.spearman_mean
     if math.isnan(rho):
         return "care", "the agreement of the two orders is undefined"
@@ -203,16 +228,53 @@ def _intact(result: Result) -> tuple[Trust, str]:
     if not labelled(result):
         own = f"agreement with the model's own answers ({percent(result.intact_accuracy)} with nothing removed)"
         return "care", f"hits are {own} for want of labels"
-    if above_chance(result):
-        return "good", f"the intact accuracy is {shown}"
-    return "none", f"the intact accuracy of {shown} is not clearly above chance"
+    what = "accuracy of the unmodified training" if result.retrained else "intact accuracy"
+    failed = failed_trainings(result)
+    if not above_chance(result):
+        return "none", f"the {what} of {shown} is not clearly above chance"
+    if failed:
+        return "little", f"{failed} of {result.repeats} unmodified trainings did not get clearly above chance"
+    return "good", f"the {what} is {shown}"
 
 
-def _samples(n: int) -> tuple[Trust, str]:
+def _trainings(found: Findings) -> list[tuple[Trust, str]]:
+    count, pairs = found.result.repeats, found.pairs[1]
+    reasons: list[tuple[Trust, str]] = []
+    if count == 1:
+        reasons.append(("little", "one training of each point says nothing about the spread between trainings"))
+    elif count < ENOUGH:
+        needed = least_difference(count, max(1, pairs), level=found.level)
+        only = f"there are only {count} trainings of each point (to be called real, a difference must be "
+        reasons.append(("care" if count >= SOME else "little", f"{only}{needed:.3g} times its standard deviation)"))
+    else:
+        reasons.append(("good", f"there are {count} trainings of each point"))
+    if found.result.missing:
+        lines = len(found.result.missing)
+        reasons.append(("care", f"{lines} {'entries are' if lines > 1 else 'entry is'} still missing (listed below)"))
+    return reasons
+
+
+def _leak(found: Findings) -> tuple[Trust, str]:
+    agreed = road_agreement(found)
+    if agreed is None or math.isnan(agreed[0]):
+        return "care", "nothing here shows whether masks give the class away to a new model"
+    shown = f"(Spearman {number(agreed[0], 2)})"
+    if agreed[0] < PARTLY:
+        return "little" if agreed[
+            0
+        ] < 0 else "care", f"ROAD, which trains nothing, ranks the methods otherwise {shown}"
+    if agreed[0] < AGREE:
+        return "care", f"ROAD, which trains nothing, agrees in part {shown}"
+    return "good", f"ROAD, which trains nothing, ranks the methods alike {shown}"
+
+
+def _samples(found: Findings) -> tuple[Trust, str]:
+    n = found.result.n
     if n == 1:
         return "none", "there is only 1 sample"
     if n < FEW:
-        rare = f" (below {RARE}, a few rare hits can pass for a real difference)" if n < RARE else ""
+        few = n < RARE and not found.by_trainings
+        rare = f" (below {RARE}, a few rare hits can pass for a real difference)" if few else ""
         return "little" if n < TOO_FEW else "care", f"there are only {n} samples{rare}"
     return "good", f"there are {n} samples"
 

@@ -21,9 +21,14 @@ class ReadoutWords(NamedTuple):
 
 
 # MoRF stands left everywhere
-ORDERS = {
+_ORDERS = {
     "morf": OrderWords("MoRF", "most relevant first", "lower is better"),
     "lerf": OrderWords("LeRF", "least relevant first", "higher is better"),
+}
+# after retraining an evaluation in one order has a name of its own
+_RETRAINED = {
+    "morf": OrderWords("ROAR", "most relevant removed, MoRF", "lower is better"),
+    "lerf": OrderWords("KAR", "least relevant removed, LeRF", "higher is better"),
 }
 READOUTS = {
     "top1": ReadoutWords("top-1 accuracy", True),
@@ -48,11 +53,22 @@ def readout_words(readout: str, labelled: bool = True) -> ReadoutWords:
     return READOUTS[readout] if labelled else _UNLABELLED.get(readout, READOUTS[readout])
 
 
-def orders_in_words(orders: list[str]) -> str:
+def order_words(retrained: bool = False) -> dict[str, OrderWords]:
+    """Return how each order is spoken of, MoRF first: of the model as it is, or of newly trained ones.
+
+    Example:
+        >>> order_words()["lerf"].short, order_words(retrained=True)["lerf"].short
+        ('LeRF', 'KAR')
+    """
+    return _RETRAINED if retrained else _ORDERS
+
+
+def orders_in_words(orders: list[str], retrained: bool = False) -> str:
     """Name the orders, MoRF first.
 
     Example:
         >>> orders_in_words(["lerf", "morf"])
         'MoRF (most relevant first) and LeRF (least relevant first)'
     """
-    return " and ".join(f"{words.short} ({words.first})" for order, words in ORDERS.items() if order in orders)
+    known = order_words(retrained).items()
+    return " and ".join(f"{words.short} ({words.first})" for order, words in known if order in orders)

@@ -1,0 +1,159 @@
+"""What the page says of retraining alone: what is missing, each point over its trainings, ROAD beside, the cost."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+
+from roadworthy.evaluation.result import Result
+from roadworthy.report.findings import Material, orders_of, road_agreement, road_scores, words_of
+from roadworthy.report.tables import head_cell, row_head, table
+from roadworthy.report.text import duration, escape, number, percent
+from roadworthy.statistics import midranks
+
+_SHOWN = 12  # missing points before the rest is folded away
+
+
+def missing_section(result: Result) -> str:
+    """The points that are not there yet."""
+    if not result.missing:
+        return ""
+    lines = [f"<li>{escape(line)}</li>" for line in result.missing]
+    more = ""
+    if len(lines) > _SHOWN:
+        rest = "".join(lines[_SHOWN:])
+        more = f"<details><summary>{len(lines) - _SHOWN} more</summary><ul>{rest}</ul></details>"
+    return (
+        "<p>This is what there is so far: all numbers below are of the points that are there. Still to come:</p>"
+        f'<ul class="warnings">{"".join(lines[:_SHOWN])}</ul>{more}'
+    )
+
+
+def points_section(material: Material) -> dict[str, str]:
+    """Mean, spread and t-interval of every point, a table a readout; empty where nothing was retrained."""
+    if not material.result.retrained:
+        return {}
+    return {readout: _points(material.result, readout) for readout in material.curves}
+
+
+def _points(result: Result, readout: str) -> str:
+    frame, words = result.over_repeats(readout), orders_of(result)
+    head = [
+        head_cell("method", "left"),
+        head_cell("evaluation", "left"),
+        *map(head_cell, map(percent, result.fractions)),
+    ]
+    rows = []
+    for (method, order), part in frame.groupby(["method", "order"], sort=False):
+        cells = "".join(
+            f"<td>{number(mean)}{'' if math.isnan(sd) else f' ± {number(sd)}'}<br>"
+            f"<small class='muted'>{number(low)} to {number(high)}</small></td>"
+            for mean, sd, low, high in part[["mean", "sd", "low", "high"]].itertuples(index=False)
+        )
+        rows.append(f'<tr>{row_head(method)}<td class="left">{words[str(order)].short}</td>{cells}</tr>')
+    what = words_of(result, readout).name
+    several = f"mean ± standard deviation over n = {result.repeats} trainings, below it the 95\u00a0% t-interval"
+    one = "of n = 1 training, which has neither a standard deviation nor an interval"
+    caption = (
+        f"{what[:1].upper()}{what[1:]} on {number(result.n)} test samples by the share removed: "
+        f"{several if result.repeats > 1 else one}. 0\u00a0% is the unmodified training, the same in every row."
+    )
+    return table(escape(caption), head, rows, label=f"Points, {what}")
+
+
+def beside_section(material: Material) -> str:
+    """ROAD's ranking beside the one of retraining."""
+    found, road = material.main, road_scores(material.result)
+    agreed = road_agreement(found)
+    if agreed is None:
+        return ""
+    rho, tau, count = agreed
+    better = 1 if found.ranking.attrs["higher_is_better"] else -1
+    shared = [method for method in found.methods if method in road]
+    ranks = dict(zip(shared, midranks([-better * road[method] for method in shared]).tolist(), strict=True))
+    own = _retraining(material.result)
+    heads = ("method", f"rank, {own}", f"score, {own}", "rank, ROAD", "score, ROAD")
+    head = [head_cell(text, "" if i else "left") for i, text in enumerate(heads)]
+    rows = [
+        f"<tr>{row_head(method)}<td>{found.row(method)['rank']}</td><td>{number(found.row(method)['score'])}</td>"
+        f"<td>{f'{ranks[method]:g}'}</td><td>{number(float(road[method]))}</td></tr>"
+        for method in shared
+    ]
+    caption = (
+        f"Score: {found.score_name}, {found.ranking.attrs['direction']}. Over {count} methods the rank correlation "
+        f"of the two scores is {number(rho, 2)} (Spearman) and {number(tau, 2)} (Kendall)."
+    )
+    return (
+        "<p>ROAD asks one model, with the same maps, test samples, shares and orders, and trains nothing. It shows "
+        "the model images that it was not trained on. Retraining avoids this, but a new model can learn from where "
+        "the holes are. Where the two disagree, neither should be believed by itself.</p>"
+        + table(escape(caption), head, rows, label="ROAD beside retraining")
+    )
+
+
+def cost_section(result: Result) -> str:
+    """Wall time and images of each treatment, of the maps and of ROAD, and the ratio of ROAD to retraining."""
+    if result.cost.empty:
+        return ""
+    cost = result.cost
+    trained = cost[cost["work"] == "retrain"]
+    groups = [("unmodified", trained[trained["method"] == ""])]
+    groups += [(str(method), part) for method, part in trained.groupby("method", sort=False) if method]
+    rows = [_cost_row(name, part) for name, part in groups if len(part)]
+    rows += [_cost_row(name, part, total=True) for name, part in _totals(cost)]
+    heads = ("work", "pieces", "images", "wall time", "wall time of a piece")
+    caption = (
+        "Trainings by treatment: a piece is one training, its images are counted once an epoch. Wall times are "
+        "summed over pieces, whether they ran one after the other or side by side."
+    )
+    head = [head_cell(text, "" if i else "left") for i, text in enumerate(heads)]
+    return table(escape(caption), head, rows, label="Cost") + _ratio(result)
+
+
+def _totals(cost: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    names = {"retrain": "all trainings", "maps": "attribution maps", "road": "ROAD on one model"}
+    parts = [(name, cost[cost["work"] == work]) for work, name in names.items()]
+    return [*((name, part) for name, part in parts if len(part)), ("everything", cost)]
+
+
+def _cost_row(name: str, part: pd.DataFrame, *, total: bool = False) -> str:
+    seconds, images = float(part["seconds"].sum()), int(part["images"].sum())
+    head = f'<th scope="row">{escape(name)}</th>' if total or name == "unmodified" else row_head(name)
+    cells = (number(len(part)), number(images), duration(seconds), duration(seconds / len(part)))
+    open_, close = ("<td><b>", "</b></td>") if total else ("<td>", "</td>")
+    return f"<tr>{head}{''.join(f'{open_}{cell}{close}' for cell in cells)}</tr>"
+
+
+def _ratio(result: Result) -> str:
+    trained = result.cost[result.cost["work"] == "retrain"]
+    seconds, images = road_cost(result)
+    if not seconds or not trained["seconds"].sum():
+        return ""
+    share = seconds / float(trained["seconds"].sum())
+    seen = images / max(1, int(trained["images"].sum()))
+    own = _retraining(result)
+    return (
+        f"<p>On the same work ROAD took {duration(seconds)} and scored {number(images)} images: "
+        f"<b>ROAD / {own} = {_small(share)}</b> of the wall time and {_small(seen)} of the images"
+        f"{f', for {result.repeats} trainings of each point' if result.repeats > 1 else ''}. The maps count for "
+        "neither.</p>"
+    )
+
+
+def road_cost(result: Result) -> tuple[float, int]:
+    """Seconds and images of ROAD on the same work; 0 and 0 where it was not run."""
+    rows = result.cost[result.cost["work"] == "road"]
+    if len(rows):
+        return float(rows["seconds"].sum()), int(rows["images"].sum())
+    beside = (result.settings.get("beside") or {}).get("road") or {}
+    return float(beside.get("seconds", 0)), int(beside.get("images", 0))
+
+
+def _small(share: float) -> str:
+    """A share in percent, with two digits that count."""
+    return f"{100 * share:.2g}\u00a0%" if share < 0.1 else percent(share)
+
+
+def _retraining(result: Result) -> str:
+    return " and ".join(words.short for words in orders_of(result).values())
