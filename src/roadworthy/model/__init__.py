@@ -5,6 +5,7 @@ from __future__ import annotations
 # each family registers itself where it is imported
 from roadworthy.model import factory, resnet_cifar, small_cnn, timm_models, torchvision_models  # noqa: F401
 from roadworthy.model.base import models
+from roadworthy.model.distributed import fit_distributed
 from roadworthy.model.fit import fit
 from roadworthy.model.fresh import reset, untrained
 from roadworthy.model.history import History
@@ -24,6 +25,7 @@ __all__ = [
     "Timetable",
     "accuracy",
     "fit",
+    "fit_distributed",
     "load_model",
     "load_recipe",
     "load_weights",

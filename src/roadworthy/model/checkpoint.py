@@ -103,7 +103,7 @@ class Checkpoint:
             )
         model.load_state_dict(content["model"])
         optimizer.load_state_dict(content["optimizer"])
-        history = dataclasses.replace(History(**content["history"]), resumed=len(content["history"]["loss"]))
+        history = dataclasses.replace(History.of(content["history"]), resumed=len(content["history"]["loss"]))
         return State(history, content["best"], content["partial"])
 
 

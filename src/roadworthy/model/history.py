@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -25,3 +27,11 @@ class History:
     resumed: int = 0
     validation: tuple[float, ...] = ()
     chosen: int = 0
+
+    @classmethod
+    def of(cls, kept: Mapping[str, Any]) -> History:
+        """Return the history that ``dataclasses.asdict`` gave, also after a way through JSON."""
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in kept.items()
+        }
+        return cls(**values)
