@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from roadworthy.errors import DataError
-from roadworthy.evaluation.gather import COST, Facts, Grid, Point, gather
+from roadworthy.evaluation.gather import Facts, Grid, Point, gather
+from roadworthy.evaluation.result import COST
 from roadworthy.evaluation.treatment import Treatment
 
 IDS = ["a", "b", "c"]
@@ -56,7 +57,7 @@ def test_the_cost_names_each_training_once() -> None:
     further = ("maps", "ig", "", 0.0, 0, 7.5, 3)
     result = gather(GRID, point, Facts(**{**facts().__dict__, "cost": [further]}))
     cost = result.cost
-    assert list(cost.columns) == COST
+    assert tuple(cost.columns) == COST
     assert len(cost) == 2 * 7 + 1
     trained = cost[cost["work"] == "retrain"]
     assert trained["seconds"].sum() == sum(hash_of(t, r) for t in GRID.treatments() for r in GRID.repeats)

@@ -38,7 +38,7 @@ def test_every_point_has_a_job_and_shared_ones_have_one() -> None:
     assert len(keys(found, "train")) == 2 * (1 + 2 + 3 * 2 * 2)
     # families grad and ig, for either split: ig and ig-sg are made together
     assert len(keys(found, "maps")) == 2 * 2
-    assert len(keys(found, "road")) == 1
+    assert len(keys(found, "road")) == 4
     assert len({job.key for job in found.jobs}) == len(found.jobs)
     assert set(found.points) == {"mean"}
     assert {row[-1] for row in found.points["mean"]} == keys(found, "train")
@@ -114,6 +114,12 @@ def test_removal_options_leave_the_maps_alone() -> None:
     assert keys(planned(sign="abs"), "maps") == before
     assert keys(planned(imputers=["zero", "mean"]), "maps") == before
     assert not keys(planned(seed=1), "maps") & before
+
+
+def test_another_method_leaves_the_comparisons_of_the_others() -> None:
+    before, after = planned(), planned(methods=["grad", "ig", "ig-sg", "random", "sobel"])
+    assert keys(before, "road") < keys(after, "road")
+    assert before.facts["road"].items() < after.facts["road"].items()
 
 
 def test_several_imputers_share_the_unmodified_trainings() -> None:

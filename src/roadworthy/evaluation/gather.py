@@ -10,12 +10,11 @@ import numpy as np
 import pandas as pd
 
 from roadworthy.errors import DataError
-from roadworthy.evaluation.result import READOUTS, Result, Scores
+from roadworthy.evaluation.result import COST, READOUTS, Result, Scores
 from roadworthy.evaluation.treatment import Treatment
 from roadworthy.provenance import provenance
 from roadworthy.types import Order
 
-COST = ["work", "method", "order", "fraction", "repeat", "seconds", "images"]
 _KINDS = {"top1": np.uint8, "top5": np.uint8, "probability": np.float32, "logit": np.float32}
 
 
@@ -157,7 +156,7 @@ def gather(grid: Grid, find: Callable[[Treatment, int], Point], facts: Facts) ->
         settings=facts.settings,
         provenance=provenance(ids=first.ids, seed=facts.seed, device=facts.device),
         warnings=facts.warnings,
-        cost=pd.DataFrame([*cost.values(), *facts.cost], columns=COST),
+        cost=pd.DataFrame([*cost.values(), *facts.cost], columns=list(COST)),
         missing=facts.missing,
     )
 

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from roadworthy.errors import DataError
+from roadworthy.evaluation.result import COST, READOUTS, Result, Scores
+from roadworthy.provenance import provenance
 from roadworthy.sweep.plan import Plan
 from roadworthy.sweep.store import Record, Store
 
 if TYPE_CHECKING:
     from roadworthy.evaluation.gather import Point
-    from roadworthy.evaluation.result import Result
     from roadworthy.evaluation.treatment import Treatment
 
 _SHOWN = 12  # missing points named one by one
@@ -25,12 +28,14 @@ class Collected:
 
     Attributes:
         results: for each imputer of which some method's whole curve is there, its result.
+        road: the comparison without retraining, of the methods of which it is there; None if of none.
         missing: what is not there yet, in words; empty when the sweep is complete.
         finished: trainings that are there.
         planned: trainings that the sweep has.
     """
 
     results: dict[str, Result]
+    road: Result | None
     missing: list[str]
     finished: int
     planned: int
@@ -60,15 +65,21 @@ def collate(plan: Plan, store: Store) -> Collected:
     trainings = {job.key for job in plan.of_kind("train")}
     missing = _missing(plan, store, there)
     results = {}
+    road = _road(plan, there, read)
     for imputer in plan.points:
-        result = _result(plan, imputer, there, read, missing)
+        result = _result(plan, imputer, there, read, missing, road)
         if result is not None:
             results[imputer] = result
-    return Collected(results, missing, len(trainings & there), len(trainings))
+    return Collected(results, road, missing, len(trainings & there), len(trainings))
 
 
 def _result(
-    plan: Plan, imputer: str, there: set[str], read: Callable[[str], Record], missing: list[str]
+    plan: Plan,
+    imputer: str,
+    there: set[str],
+    read: Callable[[str], Record],
+    missing: list[str],
+    road: Result | None,
 ) -> Result | None:
     from roadworthy.evaluation.gather import Facts, Grid, gather
 
@@ -89,9 +100,8 @@ def _result(
     settings = facts["settings"] | {"imputer": imputer, "repeats": list(grid.repeats)}
     if imputer != "noisy-linear":
         settings["noise"] = 0.0
-    beside = _road(plan, there, read)
-    if beside is not None:
-        settings["beside"] = {"road": {name: beside[name] for name in ("score", "seconds", "images")}}
+    if road is not None:
+        settings["beside"] = {"road": _in_short(road)}
     devices = sorted({str(read(keys[point]).head.get("device")) for point in keys if keys[point] in there})
     found = Facts(
         removed=facts["removed"],
@@ -104,8 +114,8 @@ def _result(
         cost=_cost(plan, there, read),
     )
     result = gather(grid, find, found)
-    if beside is not None:
-        result.method_info = _with_ties(result, beside["method_info"])
+    if road is not None:
+        result.method_info = result.method_info.merge(road.method_info, on="method", how="left")
     return result
 
 
@@ -117,9 +127,43 @@ def _point(record: Record) -> Point:
     return Point(ids, arrays, float(record.head["seconds"]), int(record.head["images"]))
 
 
-def _road(plan: Plan, there: set[str], read: Callable[[str], Record]) -> dict[str, Any] | None:
-    jobs = [job for job in plan.of_kind("road") if job.key in there]
-    return read(jobs[0].key).head if jobs else None
+def _road(plan: Plan, there: set[str], read: Callable[[str], Record]) -> Result | None:
+    """Put the methods' evaluations without retraining into one result."""
+    import pandas as pd
+
+    found = {name: read(key) for name, key in plan.facts["road"].items() if key in there}
+    if not found:
+        return None
+    first = next(iter(found.values()))
+    scores = {name: np.stack([record.arrays[name] for record in found.values()]) for name in READOUTS}
+    rows = [{"method": name, **record.head["method_info"]} for name, record in found.items()]
+    ids = [str(sample) for sample in first.arrays["ids"]]
+    cost = [
+        ("road", name, "", 0.0, 0, float(record.head["seconds"]), int(record.head["images"]))
+        for name, record in found.items()
+    ]
+    return Result(
+        methods=list(found),
+        **{name: first.head[name] for name in ("orders", "fractions", "removed")},
+        repeats=1,
+        ids=ids,
+        scores=Scores(**scores, **{name: first.arrays[name] for name in ("labels", "targets", "predicted")}),
+        classes=plan.facts["classes"],
+        method_info=pd.DataFrame(rows),
+        settings=first.head["settings"],
+        provenance=provenance(ids=ids, seed=plan.facts["seed"], device=str(first.head["device"])),
+        warnings=sorted({text for record in found.values() for text in record.head["warnings"]}),
+        cost=pd.DataFrame(cost, columns=list(COST)),
+    )
+
+
+def _in_short(road: Result) -> dict[str, Any]:
+    scores, _, _ = road.method_scores()
+    return {
+        "score": dict(zip(road.methods, scores.mean(axis=1).tolist(), strict=True)),
+        "seconds": float(road.cost["seconds"].sum()),
+        "images": int(road.cost["images"].sum()),
+    }
 
 
 def _cost(plan: Plan, there: set[str], read: Callable[[str], Record]) -> list[tuple[Any, ...]]:
@@ -128,7 +172,7 @@ def _cost(plan: Plan, there: set[str], read: Callable[[str], Record]) -> list[tu
         if job.kind == "train" or job.key not in there:
             continue
         head = read(job.key).head
-        what = ", ".join(head["sources"]) if job.kind == "maps" else ""
+        what = ", ".join(head["sources"]) if job.kind == "maps" else job.label.removeprefix("ROAD of ")
         rows.append((job.kind, what, "", 0.0, 0, float(head["seconds"]), int(head["images"])))
     return rows
 
@@ -147,30 +191,20 @@ def _warnings(grid: Any, whole: Any, read: Callable[[str], Record], keys: list[s
     return found
 
 
-def _with_ties(result: Result, info: dict[str, list[Any]]) -> Any:
-    """Put what is known of the methods' test maps into the table of methods."""
-    import pandas as pd
-
-    known = pd.DataFrame(info).set_index("method")
-    return result.method_info.join(known, on="method")
-
-
 def _missing(plan: Plan, store: Store, there: set[str]) -> list[str]:
     failed = store.failures()
     lacking: dict[str, list[str]] = {}
     for job in plan.jobs:
         if job.key not in there:
-            about = "train" if job.kind == "train" else job.kind
             state = "failed" if job.key in failed else "not done yet"
-            lacking.setdefault(f"{about}/{state}", []).append(job.label)
+            lacking.setdefault(f"{job.kind}/{state}", []).append(job.label)
     lines = []
     for name, labels in lacking.items():
         kind, state = name.split("/")
-        what = {"train": "trainings", "maps": "sets of maps", "road": "the comparison with ROAD"}[kind]
+        what = {"train": "trainings", "maps": "sets of maps", "road": "comparisons with ROAD"}[kind]
         total = len(plan.of_kind(kind))
         shown = "; ".join(labels[:_SHOWN]) + (f"; and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else "")
-        count = f"{len(labels)} of {total} {what}" if kind != "road" else what
-        lines.append(f"{count} {state}: {shown}" if kind != "road" else f"{what}: {state}")
+        lines.append(f"{len(labels)} of {total} {what} {state}: {shown}")
     return lines
 
 

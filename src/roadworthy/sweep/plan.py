@@ -128,9 +128,9 @@ class _Planner:
                     points[imputer].append(
                         [treatment.method or treatment.kind, treatment.order, treatment.fraction, repeat, key]
                     )
-        if self.experiment.compare_road:
-            self._add(self._road(base, maps))
-        return Plan(list(self.jobs.values()), points, self._facts(), self._runtime(base))
+        chosen = self.methods if self.experiment.compare_road else ()
+        road = {name: self._add(self._road(name, base, maps.get(name))) for name in chosen}
+        return Plan(list(self.jobs.values()), points, {**self._facts(), "road": road}, self._runtime(base))
 
     def _add(self, job: Job) -> str:
         return self.jobs.setdefault(job.key, job).key
@@ -231,22 +231,22 @@ class _Planner:
         cost = 4.0 * len(chosen) * len(getattr(self.data, part))
         return Job("maps", spec, needs, f"maps of {', '.join(chosen)}, {part} split", cost)
 
-    def _road(self, base: dict[str, Any], maps: Mapping[str, tuple[Any, tuple[str, ...]]]) -> Job:
+    def _road(self, name: str, base: dict[str, Any], maps: tuple[dict[str, Any], tuple[str, ...]] | None) -> Job:
         strategy = self.strategy
         spec = {
             **self.common,
             "base": base,
-            "maps": {name: about for name, (about, _) in maps.items()},
-            "methods": list(self.methods),
             "fractions": list(strategy.fractions),
             "seed": self.experiment.seed,
             "target": self.experiment.maps.target,
-            "removal": {name: getattr(strategy, name) for name in ("unit", "sign", "reduction", "noise")},
+            "removal": {field: getattr(strategy, field) for field in ("unit", "sign", "reduction", "noise")},
         }
-        needs = {key for about, keys in maps.values() for key in keys if self.jobs[key].spec["split"] == "test"}
-        trained = [base["trained"]] if "trained" in base else []
-        cost = len(self.data.test) * len(self.methods) * 2 * len(strategy.fractions) / 3
-        return Job("road", spec, (*trained, *sorted(needs)), "ROAD on the base model", cost)
+        needs = [base["trained"]] if "trained" in base else []
+        if maps is not None:
+            spec["maps"] = maps[0]
+            needs += [key for key in maps[1] if self.jobs[key].spec["split"] == "test"]
+        cost = len(self.data.test) * 2 * len(strategy.fractions) / 3
+        return Job("road", spec, tuple(needs), f"ROAD of {name}", cost)
 
     def _facts(self) -> dict[str, Any]:
         import numpy as np

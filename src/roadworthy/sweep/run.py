@@ -94,7 +94,8 @@ def save_results(folder: str | Path) -> tuple[Collected, dict[str, Path]]:
     """Put together what a sweep's folder holds, and save each imputer's result.
 
     Args:
-        folder: the sweep's folder; with one imputer its result lies there, else in a folder below for each.
+        folder: the sweep's folder; with one imputer its result lies there, else in a folder below for each. The
+            comparison without retraining lies in ``road``.
 
     Returns:
         What there is, and the folder of each imputer's result.
@@ -105,6 +106,8 @@ def save_results(folder: str | Path) -> tuple[Collected, dict[str, Path]]:
     places = {name: place if len(found.points) == 1 else place / name for name in collected.results}
     for name, result in collected.results.items():
         result.save(places[name])
+    if collected.road is not None:
+        collected.road.save(place / "road")
     return collected, places
 
 

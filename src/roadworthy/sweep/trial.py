@@ -201,39 +201,42 @@ class _Worker:
     # comparison
 
     def road(self) -> Record:
-        """Evaluate the same maps on the same test samples without retraining, and keep the result."""
+        """Evaluate a method's maps on the same test samples without retraining."""
         began, spec = time.perf_counter(), self.spec
-        maps: dict[str, Any] = {}
-        for name in spec["methods"]:
-            if name not in spec["maps"]:
-                maps[name] = RANDOM
-                continue
-            array, ids = self._open(spec["maps"][name], "test")
-            maps[name] = Saved(array, ids=ids)
+        maps: Any = RANDOM
+        if "maps" in spec:
+            array, ids = self._open(spec["maps"], "test")
+            maps = Saved(array, ids=ids)
         result = evaluate(
             self._base(spec["base"]),
             self.data.test,
             None,
-            maps,
+            {"method": maps} if maps is not RANDOM else [RANDOM],
             strategy="road",
             fractions=spec["fractions"],
             target=spec["target"],
             seed=spec["seed"],
             mean=self.data.mean,
-            classes=self.data.classes,
             max_batch=self.runtime["max_batch"],
             device=self.device,
             intact_check="warn",
+            sheet=0,
             **spec["removal"],
         )
-        seconds = time.perf_counter() - began
-        result.save(self.folder / "road" / self.job.key)
-        scores, _, higher = result.method_scores()
-        means = dict(zip(result.methods, scores.mean(axis=1).tolist(), strict=True))
-        copies = result.n * len(result.methods) * len(result.orders) * (len(result.fractions) - 1)
-        info = result.method_info.to_dict(orient="list")
-        head = {"score": means, "higher_is_better": higher, "seconds": seconds, "images": copies, "n": result.n}
-        return Record(head | {"method_info": json.loads(json.dumps(info, default=float))}, {})
+        info = result.method_info.iloc[0].drop("method").to_dict()
+        head = {
+            "orders": result.orders,
+            "fractions": result.fractions,
+            "removed": result.removed,
+            "settings": result.settings,
+            "warnings": result.warnings,
+            "method_info": {name: None if value is None else float(value) for name, value in info.items()},
+            "images": result.n * len(result.orders) * (len(result.fractions) - 1),
+            "seconds": time.perf_counter() - began,
+        }
+        arrays = {name: result.scores[name][0] for name in READOUTS}
+        arrays |= {name: getattr(result.scores, name) for name in ("labels", "targets", "predicted")}
+        return Record(json.loads(json.dumps(head)), arrays | {"ids": np.array(result.ids)})
 
 
 def training_record(trained: Trained, treatment: Treatment, repeat: int) -> Record:
