@@ -7,15 +7,11 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from roadworthy.errors import DataError, InputError, RoadworthyWarning
 from roadworthy.model import Recipe
-from roadworthy.model.augment import augment
 from roadworthy.model.feed import Feed
 from roadworthy.records import Split
 from roadworthy.rng import torch_generator
@@ -148,48 +144,3 @@ def test_negative_labels() -> None:
 def test_nothing_can_be_read(make_split: Make) -> None:
     with pytest.raises(DataError, match="none of 3 samples could be read"):
         Feed(make_split(3, broken=[0, 1, 2]), 10**9)
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    n=st.integers(1, 5),
-    channels=st.integers(1, 4),
-    height=st.integers(1, 7),
-    width=st.integers(1, 7),
-    pad=st.integers(0, 3),
-    flip=st.booleans(),
-    seed=st.integers(0, 999),
-)
-def test_augmentation_against_a_loop(
-    n: int, channels: int, height: int, width: int, pad: int, flip: bool, seed: int
-) -> None:
-    images = torch.from_numpy(np.random.default_rng(seed).random((n, channels, height, width), dtype=np.float32))
-    kept = images.clone()
-    recipe = Recipe(epochs=1, learning_rate=0.1, flip=flip, crop_padding=pad)
-    found = augment(images, recipe, torch_generator(seed, "a"))
-    draws = torch_generator(seed, "a")
-    mirrored = torch.rand(n, generator=draws) < 0.5 if flip else torch.zeros(n, dtype=torch.bool)
-    shifts = torch.randint(0, 2 * pad + 1, (n, 2), generator=draws) if pad else torch.zeros(n, 2, dtype=torch.int64)
-    for row in range(n):
-        padded = np.pad(images[row].numpy(), ((0, 0), (pad, pad), (pad, pad)))
-        top, left = shifts[row].tolist()
-        cropped = padded[:, top : top + height, left : left + width]
-        expected = cropped[:, :, ::-1] if mirrored[row] else cropped
-        assert np.array_equal(found[row].numpy(), expected)
-    assert torch.equal(images, kept)
-
-
-def test_augmentation_moves_and_mirrors() -> None:
-    images = torch.rand(64, 1, 6, 6, generator=torch.Generator().manual_seed(1))
-    flipped = augment(images, Recipe(epochs=1, learning_rate=0.1, flip=True), torch_generator(0, "a"))
-    same = (flipped == images).flatten(1).all(1)
-    assert 16 < int(same.sum()) < 48
-    assert torch.equal(flipped[~same], images[~same].flip(-1))
-    shifted = augment(images, Recipe(epochs=1, learning_rate=0.1, crop_padding=2), torch_generator(0, "a"))
-    assert int((shifted == images).flatten(1).all(1).sum()) < 16
-
-
-def test_tables_cannot_be_mirrored() -> None:
-    with pytest.raises(InputError, match=r"need images \(N, C, H, W\), got \(4, 3\)"):
-        augment(torch.zeros(4, 3), Recipe(epochs=1, learning_rate=0.1, flip=True), torch_generator(0, "a"))
-    assert augment(torch.zeros(4, 3), RECIPE, torch_generator(0, "a")).shape == (4, 3)

@@ -81,3 +81,47 @@ def test_the_rate_stays_between_zero_and_its_peak(epochs: int, warm: float, shar
 def test_values_out_of_range(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Recipe(**{"epochs": 2, "learning_rate": 0.1, **settings})
+
+
+class TestTimetable:
+    def test_epochs(self) -> None:
+        table = Recipe(epochs=3, learning_rate=0.1, batch_size=8, warmup_epochs=0.5).timetable(23)
+        assert (table.steps, table.steps_in_pass, table.passes, table.epochs) == (9, 3, 3, 3.0)
+        assert (table.warmup_end, table.work) == (2, 69)
+
+    @pytest.mark.parametrize(("samples", "in_pass", "passes"), [(25, 3, 4), (24, 3, 4), (8, 1, 10), (5, 1, 10)])
+    def test_steps(self, samples: int, in_pass: int, passes: int) -> None:
+        table = Recipe(total_steps=10, learning_rate=0.1, batch_size=8).timetable(samples)
+        assert (table.steps, table.steps_in_pass, table.passes) == (10, in_pass, passes)
+        assert table.epochs == pytest.approx(10 * min(8, samples) / samples)
+        assert table.work == 10 * min(8, samples)
+
+    def test_a_cosine_over_steps_ends_at_zero(self) -> None:
+        recipe = Recipe(total_steps=10, learning_rate=0.1, batch_size=8)
+        table = recipe.timetable(25)
+        assert recipe.rate(table.epochs, length=table.epochs) == pytest.approx(0)
+        assert recipe.rate(table.epochs / 2, length=table.epochs) == pytest.approx(0.05)
+        with pytest.raises(InputError, match="needs length="):
+            recipe.rate(1.0)
+
+    def test_no_samples(self) -> None:
+        with pytest.raises(InputError, match="0 samples"):
+            Recipe(epochs=1, learning_rate=0.1).timetable(0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"random_resized_crop": (0.0, 1.0)}, "random_resized_crop is .*above 0 and up to 1"),
+        ({"random_resized_crop": (0.5, 1.5)}, "up to 1"),
+        ({"random_resized_crop": (0.5, 0.2)}, "smallest, largest"),
+        ({"random_resized_crop": 0.5}, "expected a pair"),
+        ({"aspect": (0.0, 1.0)}, "aspect is"),
+        ({"interpolation": "lanczos"}, "interpolation is 'lanczos', expected 'nearest'"),
+        ({"total_steps": -1}, "total_steps is -1"),
+        ({"rate_per": 0.5}, "rate_per is 0.5, expected an integer"),
+    ],
+)
+def test_later_settings_out_of_range(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Recipe(**{"epochs": 2, "learning_rate": 0.1, **settings})
