@@ -24,12 +24,10 @@ def groups(plan: Plan) -> dict[tuple[str, str], list[Job]]:
     for rows in plan.points.values():
         for method, _, fraction, _, key in rows:
             names.setdefault(key, method if fraction > 0 else "unmodified")
+    names |= {key: name for name, key in reversed(plan.facts["road"].items())}
     found: dict[tuple[str, str], list[Job]] = {}
     for job in plan.jobs:
-        if job.kind == "train":
-            what = names.get(job.key, "unmodified")
-        else:
-            what = ", ".join(job.spec["sources"]) if job.kind == "maps" else "base model"
+        what = ", ".join(job.spec["sources"]) if job.kind == "maps" else names.get(job.key, "unmodified")
         found.setdefault((job.kind, what), []).append(job)
     return found
 

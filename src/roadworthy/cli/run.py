@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["launch", "refresh", "run"]
 
 FAILED = 1
+_LATE = ("keep_weights", "snapshots")  # what leaves files behind and no result depends on
 
 
 def run(
@@ -101,6 +103,7 @@ def launch(
     wanted = experiments.load_experiment(file, changes)
     if smoke:
         wanted, folder = experiments.smoke(wanted), Path(f"{folder}-smoke")
+        say(f"A trial of the whole way, in {folder}; its numbers mean nothing.")
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--out: {folder} is a file, expected a folder")
     _compare_with_earlier(wanted, folder)
@@ -112,25 +115,36 @@ def launch(
 
 def _compare_with_earlier(wanted: Experiment, folder: Path) -> None:
     """Say what is not as in the run that lies in the folder; refuse one of other data."""
-    from roadworthy.sweep.checks import completed
-    from roadworthy.sweep.experiment import changed_keys, load_experiment
+    from roadworthy.sweep.experiment import changed_keys, fingerprint, load_experiment
 
     path = folder / "experiment.yaml"
     if not path.is_file():
-        if folder.is_dir() and (folder / "result.json").exists():
+        if (folder / "result.json").exists():
             raise InputError(f"--out: {folder} holds the result of something else than a sweep; name another folder")
         return
-    earlier = load_experiment(path)
-    if earlier == wanted:
+    if _noted(folder) == fingerprint(wanted):
         return
-    changed = changed_keys(completed(earlier), completed(wanted))
+    from roadworthy.sweep.checks import completed
+
+    changed = changed_keys(completed(load_experiment(path)), completed(wanted))
     if any(key.split(".")[0] == "data" for key in changed):
         raise InputError(
-            f"--out: {folder} holds a sweep of other data ({', '.join(changed)} changed); name another folder for this"
+            f"--out: {folder} holds a sweep of other data ({', '.join(changed)} changed); name another folder"
         )
     if changed:
         say(f"{folder} holds an earlier run with other settings; changed: {', '.join(changed)}.")
         say("What does not depend on them is kept, and only the rest is run.")
+    late = [key for key in changed if key in _LATE]
+    if late:
+        say(f"{' and '.join(late)}: holds for trainings that are still to do, not for finished ones.")
+
+
+def _noted(folder: Path) -> str | None:
+    """Return the fingerprint of the experiment that was planned in a folder."""
+    try:
+        return str(json.loads((folder / "runtime.json").read_text(encoding="utf8"))["made"]["experiment"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _print_plan(wanted: Experiment, folder: Path, engine: Engine, as_json: bool) -> None:

@@ -105,7 +105,7 @@ def seconds_of(job: Job, rates: Rates, plan: Plan, counts: Mapping[str, int], sh
     if job.kind == "maps":
         return counts[job.spec["split"]] * (rates.maps[family_of(job)] + rates.read)
     if job.kind == "road":
-        copies = len(job.spec["methods"]) * 2 * len(job.spec["fractions"])
+        copies = 2 * len(job.spec["fractions"])  # both orders
         each = rates.degrade.get("noisy-linear", 0.0) + rates.score
         return counts["test"] * (rates.read + copies * each)
     steps = epochs_of(job.spec["recipe"], counts["train"])

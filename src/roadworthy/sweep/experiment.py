@@ -6,6 +6,7 @@ file's own folder, so that an experiment means the same wherever it is called fr
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias
@@ -23,7 +24,7 @@ from pydantic import (
 
 from roadworthy.errors import InputError
 from roadworthy.sweep.checks import check_names
-from roadworthy.sweep.paths import absolute_paths, absolute_source, absolute_weights, anchored
+from roadworthy.sweep.paths import absolute_paths, absolute_recipe, absolute_source, absolute_weights, anchored
 from roadworthy.sweep.settings_file import override, parse_assignments, read_yaml, to_yaml, told
 from roadworthy.sweep.values import as_bytes, as_methods, as_names, as_normalize, as_settings, as_shares, as_size
 from roadworthy.types import Reduction, Sign, Unit
@@ -34,8 +35,10 @@ __all__ = [
     "MapsSpec",
     "ModelSpec",
     "SavedMaps",
+    "changed_keys",
     "check_names",
     "dump",
+    "fingerprint",
     "load_experiment",
     "smoke",
 ]
@@ -146,8 +149,8 @@ class Experiment(_Spec):
     Attributes:
         data: the data; a text stands for its source.
         model: the network; a text stands for its name.
-        recipe: how it is trained: a name, or a mapping of changes to the recipe called ``base``. By default the one
-            that fits the model.
+        recipe: how it is trained: a name, a ``.yaml`` file (made absolute), or a mapping of changes to the recipe
+            called ``base``. By default the one that fits the model.
         strategy: a preset that retrains: ``roar``, ``kar``, ``roar-2019``.
         methods: name -> attribution method, or files of maps; a list of methods names each by itself.
         order: which units go first: the most relevant, the least relevant, or both in turn.
@@ -179,7 +182,7 @@ class Experiment(_Spec):
 
     data: Annotated[DataSpec, BeforeValidator(lambda value: _short(value, "source"))] = DataSpec()
     model: Annotated[ModelSpec, BeforeValidator(lambda value: _short(value, "name"))] = ModelSpec()
-    recipe: Annotated[str | dict[str, Any], BeforeValidator(as_settings)]
+    recipe: Annotated[str | dict[str, Any], BeforeValidator(as_settings), BeforeValidator(absolute_recipe)]
     strategy: Text = "roar"
     methods: Annotated[dict[Text, Source], BeforeValidator(as_methods), Field(min_length=1)] = {
         name: name for name in METHODS
@@ -283,6 +286,16 @@ def dump(experiment: Experiment) -> str:
         data: {source: digits, size: null, channels: null, se
     """
     return to_yaml(experiment.model_dump(mode="json"))
+
+
+def fingerprint(experiment: Experiment) -> str:
+    """Hash an experiment as it was asked for; a sweep's folder notes it.
+
+    Example:
+        >>> fingerprint(load_experiment()) == fingerprint(Experiment.of()) != fingerprint(Experiment.of(seed=1))
+        True
+    """
+    return hashlib.blake2b(dump(experiment).encode(), digest_size=8).hexdigest()
 
 
 def smoke(experiment: Experiment) -> Experiment:

@@ -49,6 +49,19 @@ def absolute_weights(weights: Any, base: Path | None = None) -> Any:
     return anchored(weights, base) if is_file else weights
 
 
+def absolute_recipe(recipe: Any, base: Path | None = None) -> Any:
+    """Return a recipe with the file that it is, or begins with, made absolute; names stay.
+
+    Example:
+        >>> absolute_recipe({"base": "mine.yaml", "epochs": 3}, Path("/runs")), absolute_recipe("digits")
+        ({'base': '/runs/mine.yaml', 'epochs': 3}, 'digits')
+    """
+    if isinstance(recipe, Mapping):
+        return _with(recipe, "base", absolute_recipe, base)
+    is_file = isinstance(recipe, str) and recipe.endswith((".yaml", ".yml"))
+    return anchored(recipe, base) if is_file else recipe
+
+
 def absolute_paths(content: Mapping[str, Any], base: Path) -> dict[str, Any]:
     """Return the content of an experiment file with all its paths made absolute from ``base``."""
     found = dict(content)
@@ -58,6 +71,8 @@ def absolute_paths(content: Mapping[str, Any], base: Path) -> dict[str, Any]:
         found["data"] = absolute_source(found["data"], base)
     if isinstance(found.get("model"), Mapping):
         found["model"] = _with(found["model"], "weights", absolute_weights, base)
+    if found.get("recipe"):
+        found["recipe"] = absolute_recipe(found["recipe"], base)
     if isinstance(found.get("methods"), Mapping):
         found["methods"] = {
             name: _with(_with(source, "train", anchored, base), "test", anchored, base)
@@ -68,5 +83,5 @@ def absolute_paths(content: Mapping[str, Any], base: Path) -> dict[str, Any]:
     return found
 
 
-def _with(content: Mapping[str, Any], key: str, change: Any, base: Path) -> dict[str, Any]:
+def _with(content: Mapping[str, Any], key: str, change: Any, base: Path | None) -> dict[str, Any]:
     return {**content, key: change(content[key], base)} if key in content else dict(content)

@@ -189,7 +189,7 @@ def _new_rows(folder: Path, job: Job, device: str, done: set[tuple[str, int]], b
     if not todo:
         return
     from roadworthy.evaluation.retrain import score
-    from roadworthy.model import load_weights
+    from roadworthy.model import Normalized, load_weights
     from roadworthy.sweep.subject import fresh_network
     from roadworthy.sweep.trial import _Worker
 
@@ -197,7 +197,8 @@ def _new_rows(folder: Path, job: Job, device: str, done: set[tuple[str, int]], b
     split, model = worker.test_split(), fresh_network(job.spec["model"], worker.data, 0).to(device)
     for epoch, path in todo.items():
         try:
-            load_weights(model, path)
+            # kept without the layer that normalises
+            load_weights(model.body if isinstance(model, Normalized) else model, path)
         except ModelError as error:
             if not path.exists():  # deleted by its owner since
                 continue
