@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,8 @@ import pandas as pd
 import pytest
 
 from roadworthy.evaluation import Result, Scores, Sheet
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 STRENGTHS = {"ig": 1.6, "ig-sg": 1.5, "grad": 0.8, "gradcam": 0.4, "random": 0.0, "sobel": 0.1}
 FRACTIONS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)

@@ -10,7 +10,6 @@ from roadworthy.evaluation.result import Result
 from roadworthy.report.findings import Material, orders_of, road_agreement, road_scores, words_of
 from roadworthy.report.tables import head_cell, row_head, table
 from roadworthy.report.text import duration, escape, number, percent
-from roadworthy.statistics import midranks
 
 _SHOWN = 12  # missing points before the rest is folded away
 
@@ -71,13 +70,13 @@ def beside_section(material: Material) -> str:
     rho, tau, count = agreed
     better = 1 if found.ranking.attrs["higher_is_better"] else -1
     shared = [method for method in found.methods if method in road]
-    ranks = dict(zip(shared, midranks([-better * road[method] for method in shared]).tolist(), strict=True))
+    ranks = {method: 1 + sum(better * road[other] > better * road[method] for other in shared) for method in shared}
     own = _retraining(material.result)
     heads = ("method", f"rank, {own}", f"score, {own}", "rank, ROAD", "score, ROAD")
     head = [head_cell(text, "" if i else "left") for i, text in enumerate(heads)]
     rows = [
         f"<tr>{row_head(method)}<td>{found.row(method)['rank']}</td><td>{number(found.row(method)['score'])}</td>"
-        f"<td>{f'{ranks[method]:g}'}</td><td>{number(float(road[method]))}</td></tr>"
+        f"<td>{ranks[method]}</td><td>{number(float(road[method]))}</td></tr>"
         for method in shared
     ]
     caption = (
@@ -120,7 +119,8 @@ def _totals(cost: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 def _cost_row(name: str, part: pd.DataFrame, *, total: bool = False) -> str:
     seconds, images = float(part["seconds"].sum()), int(part["images"].sum())
     head = f'<th scope="row">{escape(name)}</th>' if total or name == "unmodified" else row_head(name)
-    cells = (number(len(part)), number(images), duration(seconds), duration(seconds / len(part)))
+    each = "–" if part["work"].nunique() > 1 else duration(seconds / len(part))
+    cells = (number(len(part)), number(images), duration(seconds), each)
     open_, close = ("<td><b>", "</b></td>") if total else ("<td>", "</td>")
     return f"<tr>{head}{''.join(f'{open_}{cell}{close}' for cell in cells)}</tr>"
 
@@ -133,6 +133,7 @@ def _ratio(result: Result) -> str:
     share = seconds / float(trained["seconds"].sum())
     seen = images / max(1, int(trained["images"].sum()))
     own = _retraining(result)
+    own = f"({own})" if len(result.orders) > 1 else own
     return (
         f"<p>On the same work ROAD took {duration(seconds)} and scored {number(images)} images: "
         f"<b>ROAD / {own} = {_small(share)}</b> of the wall time and {_small(seen)} of the images"

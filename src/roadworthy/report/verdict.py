@@ -249,8 +249,7 @@ def _trainings(found: Findings) -> list[tuple[Trust, str]]:
     else:
         reasons.append(("good", f"there are {count} trainings of each point"))
     if found.result.missing:
-        lines = len(found.result.missing)
-        reasons.append(("care", f"{lines} {'entries are' if lines > 1 else 'entry is'} still missing (listed below)"))
+        reasons.append(("care", "the sweep is not complete (what is missing is listed below)"))
     return reasons
 
 

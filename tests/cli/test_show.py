@@ -1,0 +1,58 @@
+"""What ``roadworthy report`` says of a retrained evaluation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from roadworthy.cli import main
+from roadworthy.evaluation import Result, Scores
+from roadworthy.evaluation.result import COST
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A retrained result of 3 trainings and 40 samples; ig takes all away, random half."""
+    accuracy = np.array([[1.0, 0.1, 0.1], [1.0, 0.5, 0.5]])[:, None, :, None] - np.array([0.0, 0.05, 0.025])
+    top1 = ((np.arange(40) + 0.5) / 40 < accuracy[..., None]).astype(np.uint8)
+    values, labels = top1.astype(np.float32), np.arange(40) % 10
+    rows = [("retrain", "", "", 0.0, 0, 2.0, 100), ("retrain", "ig", "morf", 0.5, 0, 2.5, 100)]
+    result = Result(
+        methods=["ig", "random"],
+        orders=["morf"],
+        fractions=[0.0, 0.3, 0.6],
+        removed=[0, 3, 6],
+        repeats=3,
+        ids=[str(i) for i in range(40)],
+        scores=Scores(top1, top1, values, values, labels, labels, labels),
+        settings={"strategy": "roar", "training": "retrain"},
+        cost=pd.DataFrame(rows, columns=list(COST)),
+        missing=["1 of 15 trainings not done yet: ig"],
+    )
+    return result.save(tmp_path / "run")
+
+
+def test_trainings_and_samples_are_both_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["report", str(folder)])
+    assert not stop.value.code
+    out = capsys.readouterr().out
+    assert "area under the MoRF curve (top1), n = 3 trainings of each point, 40 samples" in " ".join(out.split())
+    assert "there are only 3 trainings of each point" in out
+    assert "still missing: 1, listed in the report" in out
+    assert (folder / "report.html").exists()
+
+
+def test_json_says_what_the_unit_is_and_what_it_cost(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["report", str(folder), "--json"])
+    record = json.loads(capsys.readouterr().out)
+    assert (record["unit"], record["trainings"], record["n"]) == ("trainings", 3, 40)
+    assert record["missing"] == ["1 of 15 trainings not done yet: ig"]
+    assert record["cost"] == {"retrain": {"seconds": 4.5, "images": 200}}
+    assert [(row["method"], row["n"]) for row in record["ranking"]] == [("ig", 3), ("random", 3)]
+    assert record["ranking"][0]["aoc"] > record["ranking"][1]["aoc"]
