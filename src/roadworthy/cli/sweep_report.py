@@ -89,10 +89,12 @@ def show_records(records: list[dict[str, Any]]) -> None:
     """Print the verdict, the ranking and where the report lies, for each imputer."""
     import pandas as pd
 
+    from roadworthy.cli.road import printed
+
     for record in records:
         filled = f", fill: {record['imputer']}" if len(records) > 1 else ""
-        title = f"{record['score']} ({record['readout']}), n = {record['n']}{filled}"
-        print_frame(pd.DataFrame(record["ranking"]), title)
+        title = f"{record['score']} ({record['readout']}), n = {record['counted']}{filled}"
+        print_frame(printed(pd.DataFrame(record["ranking"])), title)
         for sentence in (*record["verdict"], f"report: {record['files']['report.html']}"):
             out.print(sentence, markup=False, highlight=False, soft_wrap=True)
     if not records:
@@ -108,7 +110,7 @@ def tell_failures(folder: Path, failed: Mapping[str, Failure], blocked: int) -> 
     blocks = (f"{failure.label} ({key})\n{failure.traceback or failure.error}\n" for key, failure in failed.items())
     path.write_text("\n".join(blocks), encoding="utf8")
     for failure in list(failed.values())[:_SHOWN]:
-        say(f"failed: {failure.label}: {failure.error}")
+        say(f"failed: {failure.label}: {failure.error.removeprefix('roadworthy.errors.')}")
     if len(failed) > _SHOWN:
         say(f"... and {len(failed) - _SHOWN} more failed")
     if blocked:
