@@ -12,6 +12,9 @@ import pytest
 from roadworthy.cli import main
 from roadworthy.evaluation import Result, Scores
 from roadworthy.evaluation.result import COST
+from roadworthy.sweep.executors import SerialExecutor
+from roadworthy.sweep.experiment import load_experiment
+from roadworthy.sweep.run import prepare, run_experiment
 
 
 @pytest.fixture
@@ -56,3 +59,38 @@ def test_json_says_what_the_unit_is_and_what_it_cost(folder: Path, capsys: pytes
     assert record["cost"] == {"retrain": {"seconds": 4.5, "images": 200}}
     assert [(row["method"], row["n"]) for row in record["ranking"]] == [("ig", 3), ("random", 3)]
     assert record["ranking"][0]["aoc"] > record["ranking"][1]["aoc"]
+
+
+def test_a_sweep_is_reported_from_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "sweep"
+    experiment = load_experiment(
+        None,
+        {
+            "data.train": 60,
+            "data.test": 30,
+            "methods": ["sobel", "random"],
+            "fractions": [0.5],
+            "order": "morf",
+            "repeats": 2,
+            "recipe": {"base": "digits", "epochs": 1, "warmup_epochs": 0},
+        },
+    )
+    prepare(experiment, folder)
+    with pytest.raises(SystemExit) as stop:
+        main(["report", str(folder)])
+    assert not stop.value.code
+    text = capsys.readouterr()
+    assert "No method's curve is complete yet" in text.out
+    assert "trainings not done yet" in text.err
+    run_experiment(experiment, folder, executor=SerialExecutor())
+    with pytest.raises(SystemExit):
+        main(["report", str(folder)])
+    text = capsys.readouterr()
+    assert "n = 2 trainings of each point, 30 samples" in " ".join(text.out.split())
+    assert "missing" not in text.err
+    assert (folder / "report.html").exists()
+    with pytest.raises(SystemExit):
+        main(["report", str(folder), "--json"])
+    (record,) = json.loads(capsys.readouterr().out)["results"]
+    assert (record["trainings"], record["missing"]) == (2, [])
+    assert record["cost"]["retrain"]["images"] == 60 * 6

@@ -31,6 +31,8 @@ from roadworthy.cli.options import (
 )
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from roadworthy.evaluation import Result
 
 
@@ -191,14 +193,29 @@ def show(result: Result, written: dict[str, Path]) -> None:
     from roadworthy.report import verdict
 
     ranking = result.ranking()
-    n = f"{result.repeats} trainings of each point, {result.n} samples" if result.retrained else str(result.n)
-    print_frame(ranking, f"{ranking.attrs['score']} ({ranking.attrs['readout']}), n = {n}")
+    title = f"{ranking.attrs['score']} ({ranking.attrs['readout']}), n = {counted(result)}"
+    print_frame(printed(ranking), title)
     found = verdict(result)
     for sentence in (found.leads, found.trust):
         out.print(sentence, markup=False, highlight=False, soft_wrap=True)
     if result.missing:
         out.print(f"still missing: {len(result.missing)}, listed in the report", markup=False, highlight=False)
     out.print(f"report: {written['report.html']}", markup=False, highlight=False, soft_wrap=True)
+
+
+def printed(ranking: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns of a ranking that go on a terminal; the rest is in ranking.csv and in the report."""
+    spare = ["sd", "n"]
+    if {"morf_area", "lerf_area"} <= set(ranking.columns):
+        spare.append("aoc")  # the intact accuracy less the MoRF area
+    return ranking.drop(columns=spare, errors="ignore")
+
+
+def counted(result: Result) -> str:
+    """Return how much a result rests on: samples, and after retraining trainings too."""
+    if not result.retrained:
+        return str(result.n)
+    return f"{result.repeats} training{'s' if result.repeats > 1 else ''} of each point, {result.n} samples"
 
 
 def as_record(result: Result, written: dict[str, Path]) -> dict[str, Any]:
@@ -217,6 +234,7 @@ def as_record(result: Result, written: dict[str, Path]) -> dict[str, Any]:
         "labels": result.settings.get("labels", "given"),
         "intact_accuracy": result.intact_accuracy,
         "n": result.n,
+        "counted": counted(result),
         "unit": result.unit,
         "trainings": result.repeats if result.retrained else 0,
         "missing": result.missing,
