@@ -184,7 +184,7 @@ presets.add(
         imputer="mean",
         unit="channel",
         sign="squared",
-        mean=IMAGENET[0],
+        mean=tuple(IMAGENET[0]),
         ties="first",
         random_masks="bernoulli",
     ),

@@ -212,9 +212,9 @@ class _Planner:
             keys = tuple(self._add(self._map_job(family, chosen, part, about)) for part in ("test", "train"))
             for name, source in chosen.items():
                 found[name] = ({**about, "family": family, "source": source}, keys)
-        for name, source in self.methods.items():
-            if not isinstance(source, str):
-                files = {"train": self._file(source.train), "test": self._file(source.test)}
+        for name, saved in self.methods.items():
+            if not isinstance(saved, str):
+                files = {"train": self._file(saved.train), "test": self._file(saved.test)}
                 found[name] = ({"saved": files, "inside": name}, ())
         return found
 
