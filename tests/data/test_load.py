@@ -18,9 +18,8 @@ from roadworthy.errors import DataError, InputError
 
 def test_the_front_door_leads_here() -> None:
     assert rw.load_data is load_data
-    assert {"digits", "folder", "parquet", "torchvision", "fashion-mnist", "planted", "planted-colour"} == set(
-        sources
-    )
+    files = {"folder", "parquet", "tfrecord", "hdf5"}
+    assert {*files, "digits", "torchvision", "fashion-mnist", "planted", "planted-colour"} == set(sources)
     assert all(sources.describe(name) for name in sources)
 
 
@@ -77,7 +76,7 @@ def test_loading_leaves_the_global_generators_alone() -> None:
     ("spec", "message"),
     [
         ("digitz", "Unknown data source 'digitz'. Did you mean 'digits'"),
-        ("hdf5:x.h5", "Unknown data source 'hdf5'"),
+        ("lmdb:x", "Unknown data source 'lmdb'"),
         ("", "Unknown data source ''"),
         ("folder:", "'folder' needs a path behind the colon"),
         ("parquet", "'parquet' needs a path behind the colon"),

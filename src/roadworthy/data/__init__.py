@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from roadworthy.data.convert import Converted, convert
 from roadworthy.data.load import load_data
 from roadworthy.data.options import Options
 from roadworthy.data.registry import sources
 
-__all__ = ["Options", "load_data", "sources"]
+__all__ = ["Converted", "Options", "convert", "load_data", "sources"]

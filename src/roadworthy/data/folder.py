@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from roadworthy.data.classes import CLASSES_FILE, folder_name, read_classes
 from roadworthy.data.decode import EXTENSIONS, decode, header_channels
 from roadworthy.data.options import Options
 from roadworthy.data.registry import sources
 from roadworthy.data.splits import TEST_NAMES, TRAIN_NAMES, check_classes, hash_split
-from roadworthy.errors import DataError, InputError, RoadworthyWarning
+from roadworthy.errors import DataError, InputError, RoadworthyWarning, listed
 from roadworthy.records import Data, Split
 
 HEADERS_READ = 256  # files whose headers decide whether a data set is grey or RGB
@@ -49,6 +50,17 @@ class FolderSource:
         self._files = files
         self._options = options
 
+    def encoded(self, index: int) -> bytes:
+        """Return the bytes of one file.
+
+        Raises:
+            DataError: it cannot be read.
+        """
+        try:
+            return (self._root / self._files[index]).read_bytes()
+        except OSError as error:
+            raise DataError(f"{self.where(index)}: cannot be read: {error.strerror or error}") from error
+
     def read(self, index: int) -> torch.Tensor:
         """Decode one file, float32 (C, H, W) in [0, 1]."""
         path = self._root / self._files[index]
@@ -63,11 +75,11 @@ class FolderSource:
 def load_folder(argument: str, options: Options) -> Data:
     """Open a folder of image files.
 
-    Classes are the sorted names of the folders; files may lie in folders below them. Ids are paths relative to
-    PATH. Hidden files are skipped; files that are no images by their extension are left out and counted in a
-    warning. Without a test folder (``test``, or else ``validation``, ``valid`` or ``val``) each class is split by a
-    hash of the ids. Unless ``channels`` is given, grey images become RGB when any of up to :data:`HEADERS_READ`
-    files, spread evenly, has colour.
+    Classes are the sorted names of the folders, unless a file ``classes.json`` in PATH lists them in another order;
+    files may lie in folders below them. Ids are paths relative to PATH. Hidden files are skipped; files that are no
+    images by their extension are left out and counted in a warning. Without a test folder (``test``, or else
+    ``validation``, ``valid`` or ``val``) each class is split by a hash of the ids. Unless ``channels`` is given, grey
+    images become RGB when any of up to :data:`HEADERS_READ` files, spread evenly, has colour.
 
     Raises:
         InputError: no path given.
@@ -79,11 +91,12 @@ def load_folder(argument: str, options: Options) -> Data:
     if not root.is_dir():
         raise DataError(f"{root}: {'not a folder' if root.exists() else 'no such folder'}; {_EXPECTED}")
     train_name, test_name = _split_folders(root)
-    classes = _folders(root / train_name)
+    folders = _folders(root / train_name)
+    classes, folders = _listed(root, folders) or (folders, folders)
     if test_name is not None:
-        _check_test_classes(root, train_name, test_name, classes)
-    found = _find(root, train_name, classes)
-    test_found = None if test_name is None else _find(root, test_name, classes)
+        _check_test_classes(root, train_name, test_name, folders)
+    found = _find(root, train_name, folders)
+    test_found = None if test_name is None else _find(root, test_name, folders)
     _check_found(root, classes, found, test_found)
     _warn_left_out(root, classes, found, test_found)
     options = replace(options, channels=options.channels or _common_channels(root, found, test_found))
@@ -94,6 +107,18 @@ def load_folder(argument: str, options: Options) -> Data:
     rows = hash_split(source.ids, source.labels, test_share=options.test_share, seed=options.seed)
     train, test = (Split(source, name, part) for name, part in zip(("train", "test"), rows, strict=True))
     return Data(options.spec, train, test, classes, seed=options.seed)
+
+
+def _listed(root: Path, folders: Sequence[str]) -> tuple[list[str], list[str]] | None:
+    """Return the class names in ``classes.json`` and the folder of each; None where there is no such file."""
+    names = read_classes(root).classes
+    if names is None:
+        return None
+    listed_folders = [name if name in folders else folder_name(name) for name in names]
+    unknown = sorted(set(folders) - set(listed_folders))
+    if unknown:
+        raise DataError(f"{root}/{CLASSES_FILE}: does not list the folders {listed(unknown)}; each is a class")
+    return names, listed_folders
 
 
 def _folders(path: Path) -> list[str]:
@@ -137,7 +162,7 @@ def _find(root: Path, split: str, classes: Sequence[str]) -> _Found:
         found.others += sorted(
             f"{split}/{entry.name}" if split else entry.name
             for entry in entries
-            if entry.is_file() and not entry.name.startswith(".")
+            if entry.is_file() and not entry.name.startswith(".") and entry.name != CLASSES_FILE
         )
     return found
 

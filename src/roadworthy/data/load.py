@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 # each of these registers itself
-from roadworthy.data import digits, fashion_mnist, folder, parquet, planted, torchvision  # noqa: F401
+from roadworthy.data import digits, fashion_mnist, folder, hdf5, parquet, planted, tfrecord, torchvision  # noqa: F401
 from roadworthy.data.options import Options, parse_channels, parse_share, parse_size
 from roadworthy.data.registry import sources
 from roadworthy.errors import InputError
@@ -31,7 +31,8 @@ def load_data(
 
     Args:
         spec: ``NAME`` or ``NAME:ARGUMENT``; the names are in :data:`roadworthy.data.sources`:
-            ``digits``, ``folder:PATH``, ``parquet:PATH``, ``torchvision:NAME``, ``fashion-mnist[:PATH]``,
+            ``digits``, ``folder:PATH``, ``parquet:PATH``, ``tfrecord:GLOB``, ``hdf5:PATH``,
+            ``torchvision:NAME``, ``fashion-mnist[:PATH]``,
             ``planted[:n=2400,test=300,size=24,seed=0]``, ``planted-colour[:...]``.
         size: bring images to (height, width), an integer standing for a square: scaled (antialiased) until they
             cover it, then cropped to the centre.

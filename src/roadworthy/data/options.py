@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from roadworthy.errors import InputError
+from roadworthy.errors import InputError, unknown_name
 
 
 @dataclass(frozen=True)
@@ -65,3 +66,42 @@ def parse_share(test_share: float) -> float:
     if not isinstance(test_share, (int, float)) or not 0 < test_share < 1:
         raise InputError(f"test_share: got {test_share!r}, expected a number between 0 and 1")
     return float(test_share)
+
+
+def split_argument(argument: str, known: Collection[str], source: str) -> tuple[str, dict[str, str]]:
+    """Take the options off the end of ``PATH,name=value,name=value``.
+
+    Args:
+        argument: what stands behind the colon of a specification.
+        known: names of options.
+        source: name of the source, for messages.
+
+    Raises:
+        InputError: an option that is not known, or none before the ``=``.
+
+    Example:
+        >>> split_argument("data/train-*,label_offset=1", ["label_offset"], "tfrecord")
+        ('data/train-*', {'label_offset': '1'})
+    """
+    found = re.fullmatch(r"(.*?)((?:,\s*[a-z_]+\s*=[^,/=]*)*)", argument, re.DOTALL)
+    assert found is not None  # the first group takes anything
+    chosen = {}
+    for item in filter(None, found[2].split(",")):
+        name, _, value = (part.strip() for part in item.partition("="))
+        if name not in known:
+            raise unknown_name(f"option of {source}", name, known)
+        chosen[name] = value
+    return found[1], chosen
+
+
+def parse_whole(name: str, value: str | None, low: int, high: int) -> int | None:
+    """Read the value of an option that is an integer from ``low`` to ``high``; None stays None.
+
+    Raises:
+        InputError: it is something else.
+    """
+    if value is None:
+        return None
+    if not value.isascii() or not value.isdigit() or not low <= int(value) <= high:
+        raise InputError(f"{name}={value}: expected an integer from {low} to {high}")
+    return int(value)

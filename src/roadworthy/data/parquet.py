@@ -8,8 +8,6 @@ pages of at least 1,024 rows unless told otherwise).
 
 from __future__ import annotations
 
-import re
-import warnings
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -19,17 +17,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from roadworthy.data.decode import decode, header_channels
+from roadworthy.data.decode import decode
+from roadworthy.data.encoded import common_channels
 from roadworthy.data.options import Options
 from roadworthy.data.parquet_schema import Columns, class_names, columns_of
 from roadworthy.data.registry import sources
-from roadworthy.data.splits import TEST_NAMES, TRAIN_NAMES, check_classes, hash_split
-from roadworthy.errors import DataError, InputError, RoadworthyWarning
+from roadworthy.data.splits import by_split, check_classes, hash_split
+from roadworthy.errors import DataError, InputError
 from roadworthy.records import Data, Split
 
 CACHE_BYTES = 128 << 20  # encoded images kept in memory, for each split
 _BLOCK_BYTES, _BLOCK_ROWS = 16 << 20, 1024
-_HEADERS_READ = 256
 _RUN = 50  # consecutive rows that a sample for statistics takes together when the cache cannot hold all
 _MAX_CLASSES = 1_000_000
 
@@ -182,7 +180,11 @@ class ParquetSource:
         parts = [_read_labels(root / file, columns.label) for file in files]
         self.labels = np.concatenate(parts)
         self._starts = np.cumsum([0, *map(len, parts)])
-        self.ids = RowIds(files, self._starts)
+        self.ids: Sequence[str] = RowIds(files, self._starts)
+        if columns.id is not None:
+            self.ids = [sample for file in files for sample in _read_ids(root / file, columns.id)]
+            if len(set(self.ids)) < len(self.ids):
+                raise DataError(f"{root}: the ids in the column {columns.id!r} are not unique")
         self._blocks = Blocks([root / file for file in files], columns.image, CACHE_BYTES)
         self.run = 1 if self._blocks.bytes <= CACHE_BYTES else _RUN
 
@@ -225,8 +227,8 @@ def load_parquet(argument: str, options: Options) -> Data:
     ``labels``) integers. Files belong to a split by their name or folder: ``train*``, ``test*``, or else
     ``validation*``, ``valid*``, ``val*``; without a test split, rows are split by a hash of their ids, by class.
     Class names come from the schema's metadata (``classes``, comma-separated, or Hugging Face's features), else
-    they are numbers. Ids are ``FILE:ROW``. Unless ``channels`` is given, grey images become RGB when any of the
-    first 256 has colour.
+    they are numbers. Ids are ``FILE:ROW``, or those that :func:`convert` kept. Unless ``channels`` is given, grey
+    images become RGB when any of the first 256 has colour.
 
     Raises:
         InputError: no path given.
@@ -242,7 +244,7 @@ def load_parquet(argument: str, options: Options) -> Data:
     train_source = ParquetSource(root, train_files, columns, options)
     test_source = ParquetSource(root, test_files, columns, options) if test_files else None
     classes = _classes(root, train_files, train_source, test_source)
-    channels = options.channels or _common_channels(train_source)
+    channels = options.channels or common_channels(train_source)
     for source in filter(None, (train_source, test_source)):
         source.with_channels(channels)
     if test_source is not None:
@@ -261,40 +263,29 @@ def _locate(path: Path) -> tuple[Path, list[str], list[str]]:
     files = sorted(file.as_posix() for file in relative if not any(part.startswith(".") for part in file.parts))
     if not files:
         raise DataError(f"{path}: no .parquet file below it; expected train*.parquet and test*.parquet")
-    by_split: dict[str | None, list[str]] = {}
-    for file in files:
-        by_split.setdefault(_split_of(file), []).append(file)
-    train = next((by_split[name] for name in TRAIN_NAMES if name in by_split), None)
-    if train is not None and None in by_split:
-        warnings.warn(
-            f"{path}: {len(by_split[None])} .parquet files of no split are left out; the first: {by_split[None][0]}",
-            RoadworthyWarning,
-            stacklevel=5,
-        )
-    test = next((by_split[name] for name in TEST_NAMES if name in by_split), [])
-    if train is None and test:
-        raise DataError(f"{path}: {test[0]} is a test split, but there is no train*.parquet beside it")
-    return (path, files, []) if train is None else (path, train, test)
+    train, test = by_split(path, files, ".parquet")
+    return path, train, test
 
 
-def _split_of(file: str) -> str | None:
-    """Return the split that a file's name or one of its folders says, as in data/train-00000-of-00002.parquet."""
-    for part in reversed(file.lower().removesuffix(".parquet").split("/")):
-        for word in re.findall(r"[a-z]+", part):
-            if word in (*TRAIN_NAMES, *TEST_NAMES):
-                return str(word)
-    return None
-
-
-def _read_labels(path: Path, column: str) -> np.ndarray:
+def _read_column(path: Path, column: str) -> Any:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         # row group by row group, so that a broken one is met here or named later, and nothing else is read
-        values = pq.ParquetFile(path).read(columns=[column], use_threads=False).column(0)
+        return pq.ParquetFile(path).read(columns=[column], use_threads=False).column(0)
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path}: column {column!r} cannot be read: {error}") from error
+
+
+def _read_ids(path: Path, column: str) -> list[str]:
+    return [str(sample) for sample in _read_column(path, column).to_pylist()]
+
+
+def _read_labels(path: Path, column: str) -> np.ndarray:
+    import pyarrow as pa
+
+    values = _read_column(path, column)
     if not pa.types.is_integer(values.type):
         raise DataError(f"{path}: column {column!r} holds {values.type}, expected integers")
     if values.null_count:
@@ -320,14 +311,3 @@ def _classes(root: Path, files: Sequence[str], train: ParquetSource, test: Parqu
             )
     check_classes(names, str(root))
     return names
-
-
-def _common_channels(source: ParquetSource) -> int | None:
-    """Return 3 when any of the first headers has colour; None leaves each image as it is."""
-    for index in range(min(_HEADERS_READ, len(source.labels))):
-        try:
-            if header_channels(source.encoded(index)) == 3:
-                return 3
-        except DataError:  # named when the sample is read
-            continue
-    return None

@@ -9,15 +9,23 @@ from typing import Any, NamedTuple
 
 from roadworthy.errors import DataError
 
+OWN_KEY = "roadworthy"
+"""Metadata of files this package wrote: JSON; ``ids`` names the column of sample ids."""
+
 _IMAGE_NAMES = ("image", "img")
 _LABEL_NAMES = ("label", "labels")
 
 
 class Columns(NamedTuple):
-    """Names of the columns that hold images and labels."""
+    """Names of the columns that hold images and labels, and ids where the file says that one does."""
 
     image: str
     label: str
+    id: str | None = None
+
+    def named(self) -> tuple[str, ...]:
+        """Return the names of those that are there."""
+        return tuple(name for name in self if name is not None)
 
 
 def columns_of(root: Path, files: Sequence[str]) -> Columns:
@@ -30,7 +38,7 @@ def columns_of(root: Path, files: Sequence[str]) -> Columns:
     for file in files:
         columns = _columns(root / file)
         if found is not None and columns != found:
-            raise DataError(f"{root}: {files[0]} has the columns {tuple(found)}, {file} has {tuple(columns)}")
+            raise DataError(f"{root}: {files[0]} has the columns {found.named()}, {file} has {columns.named()}")
         found = columns
     assert found is not None
     return found
@@ -83,4 +91,16 @@ def _columns(path: Path) -> Columns:
         kind = next((kind.field(at).type for at in range(kind.num_fields) if kind.field(at).name == "bytes"), kind)
     if not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
         raise DataError(f"{path}: column {image!r} holds {kind}, expected encoded bytes or a struct with 'bytes'")
-    return Columns(image, label)
+    ids = _own(schema).get("ids")
+    if ids is not None and ids not in schema.names:
+        raise DataError(f"{path}: its metadata name {ids!r} as the column of ids, but it has {schema.names}")
+    return Columns(image, label, ids)
+
+
+def _own(schema: Any) -> dict[str, Any]:
+    """Return what this package noted when it wrote the file."""
+    try:
+        found = json.loads(dict(_items(schema)).get(OWN_KEY.encode(), b"{}"))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
+import warnings
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
-from roadworthy.errors import DataError
+from roadworthy.errors import DataError, RoadworthyWarning
 
 TRAIN_NAMES = ("train", "training")
 TEST_NAMES = ("test", "testing", "validation", "valid", "val")
@@ -65,6 +68,50 @@ def stratified_split(
         members = generator.permutation(np.flatnonzero(labels == label))
         is_test[members[: min(max(round(test_share * len(members)), 1), len(members) - 1)]] = True
     return np.flatnonzero(~is_test), np.flatnonzero(is_test)
+
+
+def by_split(where: str | Path, files: Sequence[str], ending: str) -> tuple[list[str], list[str]]:
+    """Put files into splits by their names or folders: ``train*``, ``test*``, or else ``validation*`` and the like.
+
+    Args:
+        where: what to call the place in messages.
+        files: paths relative to it.
+        ending: of the names, such as ``".parquet"``; no part of a split's name.
+
+    Returns:
+        The training and the test files. Where no name says ``train``, all files are one pool, with no test files.
+
+    Raises:
+        DataError: there is a test split alone.
+
+    Example:
+        >>> by_split("here", ["train-00000-of-00001", "validation-00000-of-00001"], "")
+        (['train-00000-of-00001'], ['validation-00000-of-00001'])
+    """
+    found: dict[str | None, list[str]] = {}
+    for file in files:
+        found.setdefault(split_of(file.removesuffix(ending)), []).append(file)
+    train = next((found[name] for name in TRAIN_NAMES if name in found), None)
+    test = next((found[name] for name in TEST_NAMES if name in found), [])
+    if train is not None and None in found:
+        warnings.warn(
+            f"{where}: {len(found[None])} {ending or 'record'} files of no split are left out; the first: "
+            f"{found[None][0]}",
+            RoadworthyWarning,
+            stacklevel=6,
+        )
+    if train is None and test:
+        raise DataError(f"{where}: {test[0]} is a test split, but there is no train*{ending} beside it")
+    return (list(files), []) if train is None else (train, test)
+
+
+def split_of(file: str) -> str | None:
+    """Return the split that a file's name or one of its folders says, as in ``data/train-00000-of-00002``."""
+    for part in reversed(file.lower().split("/")):
+        for word in re.findall(r"[a-z]+", part):
+            if word in (*TRAIN_NAMES, *TEST_NAMES):
+                return str(word)
+    return None
 
 
 def check_classes(classes: Sequence[str], where: str) -> None:

@@ -102,7 +102,9 @@ def open_index(path: str | Path, columns: Mapping[str, Kind] | None = None) -> I
             return found
         wanted = {**_kinds(found), **wanted} if found is not None else wanted
     index = _build(path, wanted)
-    for place in _places(path):
+    beside, cached = _places(path)
+    # a folder that nobody may write is meant to stay as it is, also where the superuser could
+    for place in (beside, cached) if path.parent.stat().st_mode & 0o222 else (cached,):
         with contextlib.suppress(OSError):  # a folder that cannot be written, a full disk: the next place, or none
             _save(place, index, stamp)
             break
