@@ -22,6 +22,8 @@ from roadworthy.attribution.maps import Maps
 from roadworthy.attribution.samples import Samples
 from roadworthy.attribution.saved import SavedArray, SavedMaps, open_maps
 from roadworthy.attribution.settings import Settings, presets
+from roadworthy.attribution.shard_run import attribute_to_shards
+from roadworthy.attribution.shards import open_shards, write_shards
 from roadworthy.attribution.store import MapStore, attribute_to_store
 
 __all__ = [
@@ -37,8 +39,11 @@ __all__ = [
     "SavedMaps",
     "Settings",
     "attribute",
+    "attribute_to_shards",
     "attribute_to_store",
     "methods",
     "open_maps",
+    "open_shards",
     "presets",
+    "write_shards",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import math
 import warnings
@@ -15,10 +16,13 @@ from urllib.parse import unquote
 import numpy as np
 
 from roadworthy.errors import DataError, RoadworthyWarning
+from roadworthy.tfrecord import is_tfrecord
 
 FORMAT = "roadworthy-maps"
 IDS = "ids"
 DIGESTS = "digests"
+SHARDS = "tfrecord:"  # in front of a pattern of record files
+_ENDINGS = (".npy", ".npz", ".h5", ".hdf5", ".zarr")
 _MOST_BYTES = 2**40  # of an array that a file may declare; what is larger is no file of maps
 _MOST_VALUES = 2**28  # of one sample: 9000 x 9000 pixels in three channels
 _MOST_IN_CHUNK = 2**32  # bytes that are decompressed together
@@ -118,7 +122,8 @@ def open_maps(path: str | Path) -> SavedMaps:
     Args:
         path: ``.npy`` (one array, named after the file; memory-mapped), ``.npz`` (an array a method), ``.zarr`` (a
             store written by :func:`attribute_to_store`, a group with an array a method, or one array), or ``.h5``.
-            An array called ``ids`` holds the sample ids.
+            An array called ``ids`` holds the sample ids. Or the ROAR benchmark's saliency shards, as
+            ``tfrecord:GLOB``, a pattern or a file: see :func:`open_shards`.
 
     Returns:
         :class:`SavedMaps`, whose arrays are read when sliced.
@@ -134,6 +139,10 @@ def open_maps(path: str | Path) -> SavedMaps:
         >>> open_maps(f"{folder}/maps.npz")["ig"].shape
         (5, 3, 4, 4)
     """
+    if (pattern := _shard_pattern(path)) is not None:
+        from roadworthy.attribution.shards import open_shards
+
+        return open_shards(pattern)
     path = Path(path)
     if not path.exists():
         raise DataError(f"maps: {path} does not exist")
@@ -150,6 +159,18 @@ def open_maps(path: str | Path) -> SavedMaps:
     if not found:
         raise DataError(f"maps: {path} holds no maps (numeric arrays of at least two axes)")
     return found
+
+
+def _shard_pattern(path: str | Path) -> str | None:
+    """Return the pattern of record files that a path stands for, or None."""
+    text = str(path)
+    if text.startswith(SHARDS):
+        return text.removeprefix(SHARDS)
+    path = Path(path)
+    if not path.exists():
+        return text if glob.has_magic(text) else None
+    known = path.is_dir() or path.suffix.lower() in _ENDINGS
+    return None if known or not is_tfrecord(path) else text
 
 
 def _is_map(dtype: Any, shape: tuple[int, ...]) -> bool:

@@ -69,7 +69,7 @@ class MapStore:
     def _check_key(self, stored: dict[str, Any], given: dict[str, Any]) -> None:
         different = [name for name in {**stored, **given} if stored.get(name) != given.get(name)]
         if different:
-            found = "; ".join(_difference(name, stored.get(name), given.get(name)) for name in different)
+            found = "; ".join(difference(name, stored.get(name), given.get(name)) for name in different)
             raise DataError(
                 f"{self.path} holds maps made in another way: {found}. Choose another path, or delete this folder; "
                 f"open_maps({str(self.path)!r}) still reads it."
@@ -152,10 +152,11 @@ class MapStore:
         self.group.attrs.update({"complete": True})
 
 
-def _difference(name: str, stored: Any, given: Any) -> str:
+def difference(name: str, stored: Any, given: Any) -> str:
+    """Say in what two settings differ: stored "there", given "here"."""
     if isinstance(stored, dict) and isinstance(given, dict):
         parts = [key for key in {**stored, **given} if stored.get(key) != given.get(key)]
-        return "; ".join(_difference(f"{name}.{key}", stored.get(key), given.get(key)) for key in parts)
+        return "; ".join(difference(f"{name}.{key}", stored.get(key), given.get(key)) for key in parts)
     return f"{name} is {stored!r} there and {given!r} here"
 
 
@@ -209,7 +210,7 @@ def attribute_to_store(
     layout = explainer.classifier.layout
     for samples in blocks(images, size, labels=labels, target=target, ids=ids, layout=layout):
         if store is None:
-            store = MapStore(path, _key(explainer, samples, target), block=block)
+            store = MapStore(path, run_key(explainer, samples.images.shape[1], target), block=block)
             store.group.attrs.update({"complete": False})
         _write_block(store, explainer, samples, start)
         start += len(samples.ids)
@@ -227,9 +228,10 @@ def _block_of(path: str | Path, block: int) -> int:
     return int(attributes.get("block", block))
 
 
-def _key(explainer: Explainer, samples: Samples, target: Any) -> dict[str, Any]:
+def run_key(explainer: Explainer, channels: int, target: Any) -> dict[str, Any]:
+    """Return what maps depend on besides their method and their sample, as JSON types."""
     classifier = explainer.classifier
-    values = explainer.resolved(samples.images.shape[1])
+    values = explainer.resolved(channels)
     normalize, output = classifier.normalize, classifier.output
     return {
         "model": model_fingerprint(classifier.model),
@@ -276,11 +278,11 @@ def _write_block(store: MapStore, explainer: Explainer, samples: Samples, start:
         logits = explainer.scores(samples)
         samples = dataclasses.replace(samples, logits=logits)
     store.append(DIGESTS, start, digests)
-    for together in _by_family(waiting):  # a slow family must not cost what the quick ones have done
+    for together in by_family(waiting):  # a slow family must not cost what the quick ones have done
         _append(store, explainer, explainer.explain(samples, only=together), together, samples, start)
 
 
-def _by_family(requests: list[Request]) -> list[list[Request]]:
+def by_family(requests: list[Request]) -> list[list[Request]]:
     """Put requests that share work together."""
     groups: dict[str, list[Request]] = {}
     for request in requests:
@@ -317,5 +319,5 @@ def _check_method(store: MapStore, explainer: Explainer, request: Request) -> No
     if stored and stored != given:
         raise DataError(
             f"{store.path}: the maps {request.name!r} there are of another method: "
-            f"{_difference('it', stored, given)}. Give this one another name, or choose another path."
+            f"{difference('it', stored, given)}. Give this one another name, or choose another path."
         )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
+import typer
+
 from roadworthy.cli.claim import claimed
 from roadworthy.cli.console import bar, out, print_json
 from roadworthy.cli.options import (
@@ -30,6 +32,13 @@ from roadworthy.cli.options import (
 )
 from roadworthy.errors import InputError
 
+ShardsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--shards", help="Write the ROAR benchmark's record files into this folder instead (tfrecord data)."
+    ),
+]
+SplitOption = Annotated[str, typer.Option("--split", help="With --shards: train, test or both.")]
 DEFAULT_METHODS = "grad,ixg,ig,ig-sg,ig-sq,gb,random,sobel"
 
 
@@ -48,9 +57,19 @@ def attribute(
     device: DeviceOption = None,
     max_batch: MaxBatchOption = 256,
     folder: Annotated[Path, out_option("maps.zarr")] = Path("maps.zarr"),
+    shards: ShardsOption = None,
+    split: SplitOption = "test",
     as_json: JsonOption = False,
 ) -> None:
-    """Compute attribution maps of test samples and store them (zarr); stopped, the same command goes on."""
+    """Compute attribution maps of test samples and store them (zarr); stopped, the same command goes on.
+
+    With --shards they are written as the ROAR benchmark's record files instead, one per input file of a tfrecord data
+    set, in a folder a method.
+    """
+    if split not in ("train", "test", "both"):
+        raise InputError(f"--split: got {split!r}, expected train, test or both")
+    if shards is None and split != "test":
+        raise InputError(f"--split {split} goes with --shards; maps in a zarr store are of the test split")
     wanted = parse_methods(methods)
     files = [name for name, source in wanted.items() if isinstance(source, Path)]
     if files:
@@ -59,12 +78,63 @@ def attribute(
         data, model, weights, normalize, n=n, size=size, channels=channels, seed=seed, device=device
     )
     options = {"target": target, "settings": settings, "seed": seed, "max_batch": max_batch}
+    if shards is not None:
+        parts = [part if n is None else part.take(n, seed) for part in _splits(subject.data, split)]
+        report_shards(parts, write_shards(subject, parts, wanted, shards, options), wanted, shards, as_json=as_json)
+        return
     with claimed(folder.parent, folder.name):
         store_maps(subject, wanted, folder, options)
     if as_json:
         print_json({"maps": str(folder), "n": len(subject.split), "methods": list(wanted)})
     else:
         out.print(f"{len(subject.split)} samples x {len(wanted)} methods in {folder}", markup=False)
+
+
+def _splits(data: Any, chosen: str) -> list[Any]:
+    """Return the splits to explain: one for both where they lie in the same files, each shard being written once."""
+    from roadworthy.records import Split
+
+    if chosen != "both":
+        return [data.train if chosen == "train" else data.test]
+    if data.train.source is not data.test.source:
+        return [data.train, data.test]
+    return [Split(data.train.source, "data", sorted([*data.train.indices.tolist(), *data.test.indices.tolist()]))]
+
+
+def write_shards(
+    subject: Subject, splits: list[Any], methods: dict[str, Any], folder: Path, options: dict[str, Any]
+) -> list[Path]:
+    """Compute maps of some splits into the ROAR benchmark's shards, going on where an earlier run stopped."""
+    from roadworthy.attribution import attribute_to_shards
+
+    written: list[Path] = []
+    with (
+        claimed(folder, "shards"),
+        bar("attribution maps", total=sum(map(len, splits)) * len(methods)) as progress,
+    ):
+        for split in splits:
+            written += attribute_to_shards(
+                subject.model,
+                split,
+                list(methods),
+                folder,
+                mean=subject.data.mean,
+                device=subject.device,
+                progress=progress,
+                **options,
+            )
+    return written
+
+
+def report_shards(
+    splits: list[Any], written: list[Path], methods: dict[str, Any], folder: Path, *, as_json: bool
+) -> None:
+    """Print what was written."""
+    n = sum(map(len, splits))
+    if as_json:
+        print_json({"shards": [str(path) for path in written], "n": n, "methods": list(methods)})
+    else:
+        out.print(f"{n} samples x {len(methods)} methods in {len(written)} files below {folder}", markup=False)
 
 
 class Subject:

@@ -81,7 +81,8 @@ def convert(
         per_part: samples in a part: a shard, a Parquet file, or what is kept of an interrupted run.
         label_offset: for TFRecord, the label of the first class: 0, or 1 as ImageNet's converters write. It is stated
             in ``classes.json`` beside the shards.
-        progress: called with the number of samples just finished.
+        progress: called with the number of samples just finished; its ``begin(total, what)``, if it has one, with
+            how many there are.
 
     Returns:
         :class:`Converted`.
@@ -97,7 +98,7 @@ def convert(
         >>> done.counts, load_data(done.spec).test.ids[:2] == load_data("digits").test.ids[:2]
         ({'train': 1438, 'test': 359}, True)
     """
-    kind, path = _destination(destination)
+    kind, path = destination_of(destination)
     if not isinstance(per_part, int) or per_part < 1:
         raise InputError(f"per_part: got {per_part!r}, expected an integer of at least 1")
     if label_offset not in (0, 1):
@@ -107,6 +108,8 @@ def convert(
     data = load_data(source, size=size, channels=channels, seed=seed, test_share=test_share)
     settings = {"size": size, "channels": channels, "per_part": per_part, "label_offset": label_offset}
     spec = f"{kind}:{path}"
+    if (begin := getattr(progress, "begin", None)) is not None:
+        begin(len(data.train) + len(data.test), "samples")
     key = _key(data, kind, settings)
     if (receipt := _receipt(path)) is not None and receipt["key"] == key:
         if progress is not None:
@@ -119,7 +122,12 @@ def convert(
     return _summary(spec, work.finish(), written=written)
 
 
-def _destination(destination: str) -> tuple[str, Path]:
+def destination_of(destination: str) -> tuple[str, Path]:
+    """Split what a user names as destination into format and path.
+
+    Raises:
+        InputError: a format that cannot be written, or no path.
+    """
     kind, _, place = destination.partition(":") if isinstance(destination, str) else ("", "", "")
     if kind not in FORMATS:
         raise unknown_name("format to convert to", kind or destination, FORMATS)

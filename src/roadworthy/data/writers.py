@@ -19,7 +19,7 @@ from roadworthy.errors import DataError
 from roadworthy.files import replacing
 
 _GROUP_BYTES = 32 << 20  # of images in a row group of a Parquet file
-_CHUNK_BYTES = 256 << 10  # of images in a chunk of an HDF5 file
+_CHUNK_BYTES = 64 << 10  # of images in a chunk of an HDF5 file
 _SUFFIXES = {"JPEG": ".jpg", "PNG": ".png", "GIF": ".gif", "BMP": ".bmp", "TIFF": ".tif", "WEBP": ".webp"}
 
 
