@@ -100,7 +100,7 @@ def duration(seconds: float) -> str:
 
     Example:
         >>> duration(0.04), duration(61.4), duration(7321), duration(200_000)
-        ('0.04\xa0s', '1\xa0min 1\xa0s', '2\xa0h 2\xa0min', '2\xa0d 8\xa0h')
+        ('0.04\xa0s', '1\xa0min 1\xa0s', '2\xa0h 2\xa0min', '2\xa0d 7\xa0h')
     """
     if seconds < 10:
         return f"{seconds:.2f}\u00a0s"
