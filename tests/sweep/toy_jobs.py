@@ -20,6 +20,14 @@ def toys(n: int, do: str = "value", **spec: object) -> list[Job]:
     return [Job("toy", {"do": do, "number": number, **spec}, label=f"{do} {number}") for number in range(n)]
 
 
+def tree() -> list[Job]:
+    """A sweep to be interrupted: eight jobs, one that needs three of them, one that needs that, and a failure."""
+    steps = {"do": "steps", "steps": 12, "sleep": 0.01}
+    jobs = [*toys(8, **steps), *toys(1, "raise")]
+    jobs.append(Job("toy", {**steps, "number": 20}, needs=tuple(job.key for job in jobs[:3])))
+    return [*jobs, Job("toy", {**steps, "number": 21}, needs=(jobs[-1].key,))]
+
+
 def log(folder: Path, text: str) -> None:
     """Append a line that all processes can be judged by later."""
     descriptor = os.open(folder / "runs.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
+import socket
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -61,10 +64,13 @@ class RayExecutor:
     ) -> None:
         if not cpus > 0 or not gpus >= 0:
             raise InputError(f"cpus: {cpus!r}, gpus: {gpus!r}; expected more than 0, and 0 or more")
+        if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
+            raise InputError(f"retries: {retries!r}, expected a whole number of 0 or more")
         self.address, self.cpus, self.gpus, self.retries = address, cpus, gpus, retries
         self.threads = check_count("threads", max(1, int(cpus)) if threads is None else threads)
         self._in_flight = None if in_flight is None else check_count("in_flight", in_flight)
-        self._ours = False
+        self._started = self._ours = False
+        self._handler: Any = signal.SIG_DFL
         self._running: dict[Any, tuple[Job, float]] = {}
         self._counted: tuple[float, int] = (-_LOOK, 1)
 
@@ -72,13 +78,10 @@ class RayExecutor:
     def workers(self) -> int:
         """Jobs that the living nodes can work on at a time; 1 before the start."""
         when, count = self._counted
-        if self._connected() and time.monotonic() - when > _LOOK:
+        if self._started and time.monotonic() - when > _LOOK:
             count = max(1, sum(self._fits(node) for node in _nodes()))
             self._counted = (time.monotonic(), count)
         return count
-
-    def _connected(self) -> bool:
-        return "ray" in sys.modules and sys.modules["ray"].is_initialized()
 
     def _fits(self, node: dict[str, Any]) -> int:
         offered = node["Resources"]
@@ -96,6 +99,7 @@ class RayExecutor:
         ray = _ray()
         identity = Store(folder).identity()
         self._connect(ray)
+        self._started = True
         environment = dict.fromkeys(THREADS, str(self.threads))
         self._order = {"folder": str(folder), "work": work, "device": "cuda:0" if self.gpus else "cpu"}
         self._shared = (identity, [os.path.abspath(entry) for entry in sys.path])
@@ -111,16 +115,15 @@ class RayExecutor:
     def _connect(self, ray: Any) -> None:
         if ray.is_initialized():
             return
+        if threading.current_thread() is threading.main_thread():
+            self._handler = signal.getsignal(signal.SIGTERM)  # Ray puts in one of its own
         own: dict[str, Any] = {"include_dashboard": False, "object_store_memory": _OBJECTS}
+        options = own if self.address == "local" else {}
         try:
+            _knock(os.environ.get("RAY_ADDRESS", "auto") if self.address == "auto" else self.address)
             with _environment(_SETTINGS):
-                ray.init(
-                    address=self.address,
-                    log_to_driver=False,
-                    logging_level="ERROR",
-                    **(own if self.address == "local" else {}),
-                )
-        except (ConnectionError, ValueError, TimeoutError) as error:
+                ray.init(address=self.address, log_to_driver=False, logging_level="ERROR", **options)
+        except (OSError, ValueError) as error:
             raise InputError(
                 f"address: no Ray cluster at {self.address!r} ({error}). Start one with 'ray start --head', or take "
                 "'local' for one on this machine"
@@ -137,11 +140,12 @@ class RayExecutor:
                 RoadworthyWarning,
                 stacklevel=4,
             )
-        ask = ray.remote(_sight).options(num_cpus=0, max_retries=0)
+        ask = ray.remote(_sight)
         names = {}
         for node in nodes:
             there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            answer = ask.options(scheduling_strategy=there).remote(str(folder), identity)
+            settings = {"num_cpus": 0, "max_retries": 0, "scheduling_strategy": there}
+            answer = ask.options(**settings).remote(str(folder), identity)
             names[answer] = f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
         answers, _ = ray.wait(list(names), num_returns=len(names), timeout=_ANSWER) if names else ([], [])
         faults = {names[answer]: _answer(ray, answer) for answer in answers}
@@ -186,7 +190,7 @@ class RayExecutor:
 
     def stop(self, *, now: bool) -> None:
         """Cancel what runs, and disconnect if this executor connected."""
-        ray = _ray()
+        ray, self._started = _ray(), False
         for answer in self._running:
             with contextlib.suppress(ray.exceptions.RayError):
                 ray.cancel(answer, force=True)
@@ -194,6 +198,8 @@ class RayExecutor:
         if self._ours:
             ray.shutdown()
             self._ours = False
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, self._handler)
 
 
 def _do(order: dict[str, Any], identity: str, path: list[str]) -> dict[str, Any]:
@@ -239,6 +245,13 @@ def _ray() -> Any:
 
 def _nodes() -> list[dict[str, Any]]:
     return [node for node in _ray().nodes() if node["Alive"]]
+
+
+def _knock(address: str) -> None:
+    """Raise OSError if nobody listens at ``host:port``; Ray itself would try for many minutes."""
+    host, _, port = address.rpartition(":")
+    if port.isdecimal() and "/" not in host:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
 
 
 @contextlib.contextmanager
