@@ -12,8 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roadworthy.errors import InputError
+from roadworthy.sweep.checks import completed
 from roadworthy.sweep.experiment import Experiment, changed_keys, check_names, dump, load_experiment, smoke
+from roadworthy.sweep.plan import plan
 from roadworthy.sweep.settings_file import MAX_BYTES, parse_yaml, to_yaml
+from roadworthy.sweep.subject import open_data
 
 
 def write(folder: Path, text: str, name: str = "experiment.yaml") -> Path:
@@ -300,3 +303,40 @@ def test_reading_an_experiment_needs_no_torch() -> None:
         "sys.exit('torch' in sys.modules or 'ray' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_the_example_files_are_experiments(path: Path) -> None:
+    found = load_experiment(path)
+    check_names(found)
+    assert "random" in found.methods
+    assert smoke(found).repeats == 1
+
+
+def test_recipes_of_ones_own_are_files_beside_the_experiment(tmp_path: Path) -> None:
+    write(tmp_path, "base: digits\nepochs: 3\n", "mine.yaml")
+    for line in ("recipe: mine.yaml", "recipe: {base: mine.yaml, batch_size: 32}"):
+        found = load_experiment(write(tmp_path, line))
+        check_names(found)
+        whole = completed(found)
+        assert isinstance(whole.recipe, dict)
+        assert whole.recipe["epochs"] == 3
+        assert str(tmp_path / "mine.yaml") in dump(found)
+
+
+def test_a_completed_experiment_says_all_and_plans_the_same_work() -> None:
+    asked = Experiment.of(
+        data={"source": "digits", "per_class": 3}, methods=["grad", "random"], strategy="roar-2019", fractions=[0.5],
+        recipe={"base": "digits", "batch_size": 16}, maps={"settings": {"base": "roar", "samples": 3}},
+    )  # fmt: skip
+    whole = completed(asked)
+    assert all(value is not None for name, value in whole if name not in ("data", "model"))
+    assert (whole.order, whole.unit, whole.sign, whole.random_masks) == ("morf", "channel", "squared", "bernoulli")
+    assert whole.imputers == ("mean",)
+    assert whole.maps.settings["samples"] == 3  # type: ignore[index]
+    assert completed(Experiment.of(**parse_yaml(dump(whole), "dump"))) == whole == completed(whole)
+    data = open_data(asked.data.model_dump(mode="json"))
+    assert [job.key for job in plan(asked, data).jobs] == [job.key for job in plan(whole, data).jobs]
