@@ -2,8 +2,8 @@
 
 A record holds ``raw_image`` (the encoded image, untouched), one float list named after the method (the signed map,
 row-major H, W, C) and ``label`` (from 0 on). The benchmark keeps a folder a method and in it one output file per
-input file, of the same name. Written here besides: ``height`` and ``width`` of the map and ``prediction_class``, the class
-explained (all three in the benchmark's own list of features, unused by it), and ``image/id``.
+input file, of the same name. Written here besides: ``height`` and ``width`` of the map and ``prediction_class``, the
+class explained (all three in the benchmark's own list of features, unused by it), and ``image/id``.
 Source: google-research/interpretability_benchmark, saliency_data_gen/data_helper.py, train_resnet.py.
 """
 
@@ -142,9 +142,10 @@ def _shape(features: Mapping[str, Any], n: int, field: str, where: str) -> tuple
     for channels in (3, 1):
         if size is not None and n == channels * size[0] * size[1]:
             return channels, *size
+    image = "no image" if size is None else f"an image of {size[0]} x {size[1]}"
     raise DataError(
         f"maps: {where}: {field!r} has {n} values, and its shape cannot be told: no height and width that divide "
-        f"them, no square of three channels, and {'no image' if size is None else f'an image of {size[0]} x {size[1]}'}"
+        f"them, no square of three channels, and {image}"
     )
 
 

@@ -92,13 +92,15 @@ def attribute(
 
 def _splits(data: Any, chosen: str) -> list[Any]:
     """Return the splits to explain: one for both where they lie in the same files, each shard being written once."""
+    import numpy as np
+
     from roadworthy.records import Split
 
     if chosen != "both":
         return [data.train if chosen == "train" else data.test]
     if data.train.source is not data.test.source:
         return [data.train, data.test]
-    return [Split(data.train.source, "data", sorted([*data.train.indices.tolist(), *data.test.indices.tolist()]))]
+    return [Split(data.train.source, "data", np.union1d(data.train.indices, data.test.indices))]
 
 
 def write_shards(

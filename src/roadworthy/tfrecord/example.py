@@ -67,8 +67,9 @@ def decode(record: bytes, names: Iterable[str] | None = None, *, where: str = "r
         >>> decode(encode({"a": [1, 2], "b": b"x"}), ["a", "c"])
         {'a': array([1, 2])}
     """
+    message = _example(packed_floats="bytes")
     try:
-        features = _example(packed_floats="bytes").FromString(record).features.feature
+        features = message.FromString(record).features.feature
     except Exception as error:  # DecodeError of protobuf, or RuntimeError where the message nests too deeply
         raise DataError(f"{where}: is no tf.train.Example: {error}") from error
     found: dict[str, Value] = {}
@@ -113,7 +114,7 @@ def _put(feature: Any, name: str, value: Any) -> None:
     if array.dtype.kind in "biu":
         if array.size and array.max() > _INT64[1]:
             raise InputError(f"features: {name!r} has the value {array.max()}, which does not fit into 64 bits")
-        feature.int64_list.value.extend(array.reshape(-1).tolist())
+        feature.int64_list.value.extend(array.astype(np.int64).reshape(-1).tolist())
         feature.int64_list.SetInParent()
     elif array.dtype.kind == "f":
         feature.float_list.SetInParent()
