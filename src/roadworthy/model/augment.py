@@ -30,7 +30,7 @@ def augment(
             share a batch see what a single one would.
 
     Returns:
-        Images (n, C, H, W) of the part.
+        Images (n, C, H, W) of the part; channels may lie last in memory.
 
     Raises:
         InputError: samples that are no images.
@@ -68,17 +68,15 @@ def _changed(
     columns = torch.arange(width).expand(count, width)
     if mirrored is not None:
         columns = torch.where(mirrored[:, None], columns.flip(1), columns)
+    pad = recipe.crop_padding
     if shifts is not None:
-        pad = recipe.crop_padding
-        images = torch.nn.functional.pad(images, (pad, pad, pad, pad))
         rows, columns = rows + shifts[:, :1], columns + shifts[:, 1:]
-    device = images.device
-    return images[
-        torch.arange(count, device=device)[:, None, None, None],
-        torch.arange(channels, device=device)[None, :, None, None],
-        rows.to(device)[:, None, :, None],
-        columns.to(device)[:, None, None, :],
-    ]
+    # whole pixels are moved, which is several times faster than values
+    pixels = torch.nn.functional.pad(images.movedim(1, -1), (0, 0, pad, pad, pad, pad))
+    _, tall, wide, _ = pixels.shape
+    chosen = (torch.arange(count)[:, None, None] * tall + rows[:, :, None]) * wide + columns[:, None, :]
+    moved = pixels.reshape(-1, channels).index_select(0, chosen.flatten().to(images.device))
+    return moved.view(count, height, width, channels).movedim(-1, 1)
 
 
 def _boxes(count: int, height: int, width: int, recipe: Recipe, generator: torch.Generator) -> torch.Tensor:

@@ -185,8 +185,8 @@ class Training:
             part = slice(0, 1)
         images = augment(images, self.recipe, changes, part).to(self.device)
         labels = labels[part].to(self.device)
-        if self._channels_last and images.ndim == 4:
-            images = images.contiguous(memory_format=torch.channels_last)
+        last = self._channels_last and images.ndim == 4
+        images = images.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
         bf16 = _has_bf16(self.device) if self.recipe.bf16 is None else self.recipe.bf16
         with torch.autocast(self.device.type, torch.bfloat16, enabled=bf16):
             logits = self.classifier.forward(images)
