@@ -103,11 +103,11 @@ def open_shards(pattern: str | Path) -> SavedMaps:
     shards = Shards(root, names, {_CLASS: "int", _ID: "bytes"})
     if not len(shards):
         raise DataError(f"maps: {pattern}: there are no records")
-    where = shards.where(0)
+    where = f"maps: {shards.where(0)}"
     features = decode(shards[0], where=where)
     fields = {name: value for name, value in features.items() if _is_float(value) and name != _IMAGE}
     if not fields:
-        raise DataError(f"maps: {where}: holds no float list, so no map; it has {sorted(features)}")
+        raise DataError(f"{where}: holds no float list, so no map; it has {sorted(features)}")
     arrays = {}
     for field, value in fields.items():
         ours = _OURS.get(field, field)
@@ -144,7 +144,7 @@ def _shape(features: Mapping[str, Any], n: int, field: str, where: str) -> tuple
             return channels, *size
     image = "no image" if size is None else f"an image of {size[0]} x {size[1]}"
     raise DataError(
-        f"maps: {where}: {field!r} has {n} values, and its shape cannot be told: no height and width that divide "
+        f"{where}: {field!r} has {n} values, and its shape cannot be told: no height and width that divide "
         f"them, no square of three channels, and {image}"
     )
 
@@ -178,10 +178,10 @@ class _Rows:
         features = decode(self.shards[row], (self.field, _HEIGHT, _WIDTH, _IMAGE), where=where)
         values = features.get(self.field)
         if not _is_float(values):
-            raise DataError(f"maps: {where}: has no float list {self.field!r}, as the first record has")
+            raise DataError(f"{where}: has no float list {self.field!r}, as the first record has")
         shape = _shape(features, len(values), self.field, where)  # type: ignore[arg-type]
         if shape != self.shape:
-            raise DataError(f"maps: {where}: {self.field!r} has shape {shape}, the first record's {self.shape}")
+            raise DataError(f"{where}: {self.field!r} has shape {shape}, the first record's {self.shape}")
         channels, height, width = shape
         return np.asarray(values, dtype=np.float32).reshape(height, width, channels).transpose(2, 0, 1)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,19 +110,19 @@ class FolderWriter:
         return self._folder
 
     def _file(self, part: Part, row: Row) -> str:
-        name = row.id.removeprefix(f"{part.split}/{self._folders[row.label]}/")
-        # an id that is a path within this very class stays one; no part of it may lead elsewhere
-        parts = name.split("/") if name != row.id else [name]
-        file = "/".join(folder_name(step) for step in parts)
-        if os.path.splitext(file)[1].lower() in EXTENSIONS:
-            return file
-        found = header(row.image)
-        suffix = _SUFFIXES.get(found[0], ".jpg") if found else ".jpg"
-        if f"{row.id}{suffix}" in self._ids:
+        """Return the name of a sample's file in its class: the id, if that is a path there, else encoded."""
+        within = f"{part.split}/{self._folders[row.label]}/"
+        name = row.id.removeprefix(within)
+        is_path = name != row.id and all(re.fullmatch(r"[^.\\\0][^\\\0]*", step) for step in name.split("/"))
+        file = name if is_path else folder_name(row.id)
+        if os.path.splitext(file)[1].lower() not in EXTENSIONS:
+            found = header(row.image)
+            file += _SUFFIXES.get(found[0], ".jpg") if found else ".jpg"
+        if row.id not in (file, within + file) and not self._ids.isdisjoint((file, within + file)):
             raise DataError(
-                f"ids {row.id!r} and {row.id + suffix!r} would be one file in a folder; choose another format"
+                f"the ids {row.id!r} and {file!r} would be one file in a folder; choose another format, or other ids"
             )
-        return file + suffix
+        return file
 
 
 class ParquetWriter:
