@@ -22,9 +22,10 @@ from roadworthy.evaluation.strategy import Strategy
 from roadworthy.evaluation.treatment import Degrader, MapRows, Treatment
 from roadworthy.imputation import resolve_imputer
 from roadworthy.model import load_recipe
+from roadworthy.sweep.checks import completed
 from roadworthy.sweep.collate import collate, is_sweep, read_plan, training_table
 from roadworthy.sweep.executors import SerialExecutor
-from roadworthy.sweep.experiment import Experiment, load_experiment
+from roadworthy.sweep.experiment import Experiment, dump, load_experiment
 from roadworthy.sweep.job import Job
 from roadworthy.sweep.run import prepare, run_experiment, save_results, stamp
 from roadworthy.sweep.store import Store
@@ -143,9 +144,31 @@ def test_another_share_runs_that_share_alone_and_keeps_the_old_experiment(copied
     finished_now = done(events)
     assert len(finished_now) == 2 * 3 + 2  # and ROAD, which has the new share too
     assert all("0.2" in label or "ROAD" in label for label in finished_now)
-    kept = load_experiment(copied / "experiment-1.yaml")
-    assert kept == small()
-    assert load_experiment(copied / "experiment.yaml") == small(fractions=[0.2, 0.5])
+    # written out in full, with the strategy's own values
+    assert (copied / "experiment-1.yaml").read_text() == dump(completed(small()))
+    assert (copied / "experiment.yaml").read_text() == dump(completed(small(fractions=[0.2, 0.5])))
+    # and it stands for the same work
+    again = load_experiment(copied / "experiment.yaml")
+    assert not done(run(copied, again))
+
+
+def test_data_may_be_moved(tmp_path: Path) -> None:
+    from PIL import Image
+
+    generator = np.random.default_rng(0)
+    for split, n in (("train", 8), ("test", 4)):
+        for label in ("a", "b"):
+            (tmp_path / "here" / split / label).mkdir(parents=True)
+            for row in range(n):
+                pixels = generator.integers(0, 256, (8, 8), dtype=np.uint8)
+                Image.fromarray(pixels).save(tmp_path / "here" / split / label / f"{row}.png")
+
+    def of(place: str) -> Experiment:
+        return small(data=f"folder:{tmp_path / place}", data__train=None, data__test=None, repeats=1)
+
+    run(tmp_path / "run", of("here"))
+    (tmp_path / "here").rename(tmp_path / "there")
+    assert not done(run(tmp_path / "run", of("there")))
 
 
 def test_a_record_that_was_lost_or_damaged_is_made_again_with_the_same_bits(copied: Path) -> None:

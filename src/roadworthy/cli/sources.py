@@ -10,14 +10,14 @@ from roadworthy.registry import Registry
 
 
 def sources(as_json: JsonOption = False) -> None:
-    """List data sets, models, methods, imputers and strategies by name."""
+    """List data sets, models, methods, imputers, strategies and recipes by name."""
     from rich.text import Text
 
     from roadworthy.attribution import methods
     from roadworthy.data import sources as data_sets
     from roadworthy.evaluation import presets
     from roadworthy.imputation import imputers
-    from roadworthy.model import models
+    from roadworthy.model import models, recipes
 
     registries: dict[str, Registry[Any]] = {
         "data sets (--data)": data_sets,
@@ -25,6 +25,7 @@ def sources(as_json: JsonOption = False) -> None:
         "methods (--methods)": methods,
         "imputers (--imputer)": imputers,
         "strategies (--strategy)": presets,
+        "recipes (--recipe)": recipes,
     }
     if as_json:
         print_json(

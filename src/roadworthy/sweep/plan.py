@@ -82,6 +82,11 @@ def plan(experiment: Experiment, data: Any) -> Plan:
     return _Planner(experiment, data).plan()
 
 
+def _without_source(spec: dict[str, Any]) -> dict[str, Any]:
+    """Leave out where the data lie: what they are is in their identity, and they may be moved."""
+    return {name: value for name, value in spec.items() if name != "source"}
+
+
 class _Planner:
     def __init__(self, experiment: Experiment, data: Any) -> None:
         from roadworthy.evaluation import Strategy
@@ -98,7 +103,7 @@ class _Planner:
         self.weights = self.model.pop("weights")
         self.common: dict[str, Any] = {
             "version": roadworthy.__version__,
-            "data": {"spec": experiment.data.model_dump(mode="json"), "identity": identity(data)},
+            "data": {**_without_source(experiment.data.model_dump(mode="json")), "identity": identity(data)},
             "model": {**self.model, "architecture": architecture(fresh_network(self.model, data, 0))},
         }
         self.settings = json.loads(json.dumps(asdict(map_settings(experiment))))
@@ -281,6 +286,7 @@ class _Planner:
     def _runtime(self, base: dict[str, Any]) -> dict[str, Any]:
         experiment = self.experiment
         return {
+            "source": experiment.data.source,
             "memory": experiment.memory,
             "max_batch": experiment.max_batch,
             "map_batch": experiment.maps.max_batch,

@@ -71,12 +71,14 @@ def prepare(experiment: Experiment, folder: str | Path) -> Plan:
     there = _planned(place)
     if there is not None and made["files"] is not None and there.runtime.get("made") == made:
         return there
+    from roadworthy.sweep.checks import completed
+
     found = plan_of(experiment)
     known = {} if there is None else there.runtime["files"]
     files = {**known, **found.runtime["files"]}  # jobs of an earlier experiment may still be running
     found = Plan(found.jobs, found.points, found.facts, {**found.runtime, "files": files, "made": made})
     _write(place / "runtime.json", json.dumps(found.runtime, indent=1))
-    _keep_older(place / "experiment.yaml", dump(experiment))
+    _keep_older(place / "experiment.yaml", dump(completed(experiment)))
     _write(place / "plan.json", found.to_json())
     return found
 

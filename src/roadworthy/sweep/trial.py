@@ -27,7 +27,7 @@ from roadworthy.forward import device_of
 from roadworthy.imputation import resolve_imputer
 from roadworthy.model import Recipe, load_model, save_weights
 from roadworthy.provenance import ids_hash, versions
-from roadworthy.records import Data
+from roadworthy.records import Data, Split
 from roadworthy.sweep.job import Job
 from roadworthy.sweep.plan import RANDOM
 from roadworthy.sweep.store import Record, Store
@@ -47,11 +47,11 @@ def perform(folder: Path, job: Job, device: str = "cpu") -> None:
     Raises:
         DataError: the data, or a file the job needs, are not what they were when the sweep was planned.
     """
-    worker = _Worker(Path(folder), job, device)
-    work = {"train": worker.train, "maps": worker.maps, "road": worker.road}[job.kind]
+    trial = Trial(Path(folder), job, device)
+    work = {"train": trial.train, "maps": trial.maps, "road": trial.road}[job.kind]
     record = work()
     record.head |= {"kind": job.kind, "label": job.label, "device": device, "versions": versions()}
-    worker.store.write(job.key, record)
+    trial.store.write(job.key, record)
 
 
 def weights_path(folder: Path, key: str) -> Path:
@@ -68,7 +68,18 @@ def maps_path(folder: Path, spec: Mapping[str, Any], family: str, split: str) ->
     return folder / "maps" / key / f"{quote(family, safe='')}-{split}.zarr"
 
 
-class _Worker:
+class Trial:
+    """A job where it is done.
+
+    Args:
+        folder: the sweep's folder.
+        job: what to do.
+        device: where to compute.
+
+    Raises:
+        DataError: the data are not what the sweep was planned for.
+    """
+
     def __init__(self, folder: Path, job: Job, device: str) -> None:
         self.folder, self.job, self.spec, self.device = folder, job, job.spec, device
         self.store = Store(folder)
@@ -76,13 +87,14 @@ class _Worker:
         self.data = self._data()
 
     def _data(self) -> Data:
-        wanted = self.spec["data"]
-        data = open_data(wanted["spec"])
+        wanted = dict(self.spec["data"])
+        known = wanted.pop("identity")
+        data = open_data({**wanted, "source": self.runtime["source"]})
         found = json.loads(json.dumps(identity(data)))
-        differ = [name for name in found if found[name] != wanted["identity"][name]]
+        differ = [name for name in found if found[name] != known[name]]
         if differ:
             raise DataError(
-                f"{wanted['spec']['source']}: the data are not what this sweep was planned for ({', '.join(differ)} "
+                f"{self.runtime['source']}: the data are not what this sweep was planned for ({', '.join(differ)} "
                 "differ); run the experiment again, or bring the data back"
             )
         return data
@@ -119,7 +131,7 @@ class _Worker:
             save_weights(model, weights_path(self.folder, self.job.key))
         return training_record(trained, treatment, spec["repeat"])
 
-    def test_split(self) -> Any:
+    def test_split(self) -> Split:
         """Return the test samples as the job's treatment leaves them."""
         treatment = self._treatment()
         rows = self._rows("test") if treatment.kind == "estimator" else None

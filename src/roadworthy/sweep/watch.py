@@ -191,10 +191,10 @@ def _new_rows(folder: Path, job: Job, device: str, done: set[tuple[str, int]], b
     from roadworthy.evaluation.retrain import score
     from roadworthy.model import Normalized, load_weights
     from roadworthy.sweep.subject import fresh_network
-    from roadworthy.sweep.trial import _Worker
+    from roadworthy.sweep.trial import Trial
 
-    worker = _Worker(folder, job, device)
-    split, model = worker.test_split(), fresh_network(job.spec["model"], worker.data, 0).to(device)
+    trial = Trial(folder, job, device)
+    split, model = trial.test_split(), fresh_network(job.spec["model"], trial.data, 0).to(device)
     for epoch, path in todo.items():
         try:
             # kept without the layer that normalises
@@ -205,7 +205,7 @@ def _new_rows(folder: Path, job: Job, device: str, done: set[tuple[str, int]], b
             broken.add(path)
             warnings.warn(f"this snapshot is left out: {error}", RoadworthyWarning, stacklevel=2)
             continue
-        yield _scored(job, epoch, score(model, split, max_batch=worker.runtime["max_batch"]))
+        yield _scored(job, epoch, score(model, split, max_batch=trial.runtime["max_batch"]))
 
 
 def _scored(job: Job, epoch: int, found: dict[str, Any]) -> Row:
