@@ -50,6 +50,7 @@ def test_killed_at_random_moments(tmp_path: Path, groups: int) -> None:
         if codes[0] == 0:
             break
     assert kills >= 3
+    assert len(logged(killed)) > len(logged(straight))  # some hit jobs at work
     subprocess.run(command, check=True, timeout=120)
     assert contents(killed) == contents(straight)
     assert len(contents(killed)) == 10
@@ -80,6 +81,42 @@ def test_a_write_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
         assert (record.arrays["a"] == int(key, 16)).all()
     store.tidy()
     assert list((tmp_path / "writing").iterdir()) == []
+
+
+FULL = (
+    SWEEP
+    + """
+from toy_jobs import toys
+def sweep(**options):
+    plan = toys(3, "large", bytes=100_000) + toys(2, "large", bytes=600_000) + toys(3, "large", bytes=50_000)
+    outcome = run_jobs(plan, store, ProcessExecutor(1), work="toy_jobs:toy", **options)
+    whole = all(store.check(key) for key in store.finished())
+    print(len(outcome.finished), len(outcome.skipped), len(outcome.failed), whole, len(store.failures()))
+    return outcome
+store = Store(sys.argv[1])
+outcome = sweep()
+print({failure.error for failure in outcome.failed.values()})
+sweep()
+(store.folder / "ballast").unlink()
+sweep(retry_failed=True)
+"""
+)
+
+
+def test_a_disk_that_fills_up(tmp_path: Path) -> None:
+    """Of a sweep on a tiny file system, what fits is finished; the rest follows when there is room."""
+    try:
+        subprocess.run(["unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", str(tmp_path)], check=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("this machine lets nobody mount a file system of one's own")
+    script = (
+        'mount -t tmpfs -o size=2m tmpfs "$1" && head -c 1200000 /dev/zero > "$1/ballast" && "$2" -c "$3" "$1" "$4"'
+    )
+    command = ["unshare", "-rm", "sh", "-c", script, "sh", str(tmp_path), sys.executable, FULL, HERE]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert lines[0] == "6 0 2 True 2"
+    assert "the disk is full, or a quota is used up; what is finished is safe. Make room and run again" in lines[1]
+    assert lines[2:] == ["0 6 2 True 2", "2 6 0 True 0"]
 
 
 def test_each_start_of_a_job_that_ran_undisturbed_is_its_only_one(tmp_path: Path) -> None:

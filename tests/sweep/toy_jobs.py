@@ -53,6 +53,10 @@ def _value(store: Store, job: Job, device: str) -> None:
     store.write(job.key, Record({"square": number**2}, {"row": np.arange(number, dtype=np.float32)}))
 
 
+def _large(store: Store, job: Job, device: str) -> None:
+    store.write(job.key, Record({}, {"filler": np.zeros(job.spec["bytes"], np.uint8)}))
+
+
 def _sum(store: Store, job: Job, device: str) -> None:
     store.write(job.key, Record({"sum": sum(store.read(need).head["square"] for need in job.needs)}))
 

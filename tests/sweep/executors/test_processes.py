@@ -197,6 +197,21 @@ def test_an_interruption_ends_workers_at_once_and_all_can_go_on(tmp_path: Path) 
         assert (tmp_path / name).read_bytes() == (straight / name).read_bytes()
 
 
+def test_ctrl_c_is_the_parents_business(tmp_path: Path) -> None:
+    """A terminal sends it to workers too; they leave it to the parent to end them."""
+    jobs, events = toys(1, sleep=1.0), []
+
+    def interrupt() -> None:
+        until(lambda: workers_of(tmp_path))
+        workers_of(tmp_path)[0].send_signal(signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    outcome = run(tmp_path, jobs, ProcessExecutor(1), events)
+    thread.join()
+    assert (outcome.finished, events) == ([jobs[0].key], ["started", "finished"])
+
+
 PARENT = """
 import sys
 from roadworthy.sweep import ProcessExecutor, Store, run_jobs
