@@ -284,14 +284,18 @@ class Hdf5Writer:
     def _join(self, group: Any, parts: Sequence[Part]) -> None:
         import h5py
 
-        loaded = [np.load(self._path(part), mmap_mode="r", allow_pickle=False) for part in parts]
-        shapes = {part["images"].shape[1:] for part in loaded if len(part["labels"])}
+        forms = []  # rows, shape and type of each part; a part is opened for itself, for there may be thousands
+        for part in parts:
+            with np.load(self._path(part), allow_pickle=False) as held:
+                images = held["images"]
+            forms.append((len(images), images.shape[1:], images.dtype))
+        n = sum(rows for rows, _, _ in forms)
+        shapes = {shape for rows, shape, _ in forms if rows}
         if len(shapes) != 1:
             raise DataError(f"images differ in shape: {sorted(shapes)}; pass size=(H, W) (--size) and channels=")
         shape = shapes.pop()
-        n = sum(len(part["labels"]) for part in loaded)
-        kinds = {part["images"].dtype for part in loaded if len(part["labels"])}
-        kind = np.dtype(np.uint8) if kinds == {np.dtype(np.uint8)} else np.dtype(np.float32)
+        whole = all(kind == np.uint8 for rows, _, kind in forms if rows)
+        kind = np.dtype(np.uint8 if whole else np.float32)
         rows = max(1, min(n, _CHUNK_BYTES // max(1, int(np.prod(shape)) * kind.itemsize)))
         images = group.create_dataset(
             "images",
@@ -306,14 +310,15 @@ class Hdf5Writer:
         labels = group.create_dataset("labels", (n,), np.int64)
         ids = group.create_dataset("ids", (n,), h5py.string_dtype())
         at = 0
-        for part in loaded:
-            values = part["images"]
-            end = at + len(values)
-            if end > at:
-                images[at:end] = values if values.dtype == kind else _unit(values)
-                labels[at:end] = part["labels"]
-                ids[at:end] = part["ids"].tolist()
-            at = end
+        for part, (count, _, _) in zip(parts, forms, strict=True):
+            if count:
+                span = slice(at, at + count)
+                with np.load(self._path(part), allow_pickle=False) as held:
+                    values = held["images"]
+                    images[span] = values if whole else _unit(values)
+                    labels[span] = held["labels"]
+                    ids[span] = held["ids"].tolist()
+            at += count
 
     def _path(self, part: Part) -> Path:
         return self._folder / f"{part.name}.npz"

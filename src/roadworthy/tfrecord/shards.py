@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import os
 import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -190,9 +189,3 @@ def is_tfrecord(path: str | Path) -> bool:
         return False
     finally:
         file.close()
-
-
-def shard_stamp(path: str | Path) -> tuple[int, int]:
-    """Return size and time of the last change, by which a changed file is noticed."""
-    status = os.stat(path)
-    return status.st_size, status.st_mtime_ns
