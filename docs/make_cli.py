@@ -21,12 +21,14 @@ def reference() -> str:
         "# Command line",
         "",
         "Made from `roadworthy --help` by `docs/make_cli.py`. Errors of the user print one line and exit with 2; "
-        "`--debug`, anywhere on the line, shows the traceback. A run that was stopped goes on when the same command "
-        "is given again.",
+        "`--debug`, anywhere on the line, shows the traceback. A sweep of which jobs failed exits with 1, an "
+        "interrupted command with 130. A run that was stopped goes on when the same command is given again.",
         "",
     ]
     for name in group.commands:
-        parts += section(name, group.commands[name])
+        command = group.commands[name]
+        for inner in getattr(command, "commands", {}) or [""]:
+            parts += section(f"{name} {inner}".strip(), command.commands[inner] if inner else command)
     return "\n".join(parts).rstrip() + "\n"
 
 

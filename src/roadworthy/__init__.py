@@ -20,7 +20,18 @@ _FRONT_DOOR = {
     "topk_accuracy": "roadworthy.statistics",
 }
 # report is a package and, called, the function that writes the page
-_STAGES = ("attribution", "data", "errors", "evaluation", "imputation", "model", "removal", "report", "statistics")
+_STAGES = (
+    "attribution",
+    "data",
+    "errors",
+    "evaluation",
+    "imputation",
+    "model",
+    "removal",
+    "report",
+    "statistics",
+    "sweep",
+)
 
 __all__ = ["__version__", *_FRONT_DOOR, *_STAGES]
 
@@ -33,6 +44,7 @@ if TYPE_CHECKING:
     from roadworthy import model as model
     from roadworthy import removal as removal
     from roadworthy import statistics as statistics
+    from roadworthy import sweep as sweep
     from roadworthy.attribution import attribute as attribute
     from roadworthy.data import load_data as load_data
     from roadworthy.evaluation import evaluate as evaluate

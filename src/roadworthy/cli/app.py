@@ -9,7 +9,7 @@ import warnings
 import typer
 
 import roadworthy
-from roadworthy.cli import attribute, demo, eval, report, road, roar, run, sources
+from roadworthy.cli import attribute, data, demo, eval, report, road, roar, run, sources
 from roadworthy.cli.console import err, say
 from roadworthy.errors import RoadworthyError
 
@@ -17,7 +17,8 @@ INTERRUPTED = 130
 
 app = typer.Typer(
     name="roadworthy",
-    help="Which explanation of a classifier can be believed? Rank attribution methods by removal.",
+    help="Which explanation of a classifier can be believed? Rank attribution methods by removal, with or without "
+    "retraining.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -29,6 +30,7 @@ app.command("roar")(roar.roar)
 app.command("run")(run.run)
 app.command("eval")(eval.evaluate)
 app.command("report")(report.report)
+app.add_typer(data.app, name="data")
 app.command("sources")(sources.sources)
 
 
@@ -47,7 +49,7 @@ def options(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command and exit: 0 done, 2 a user error (one line), 1 a fault of the program, 130 interrupted.
+    """Run the command and exit: 0 done, 1 jobs of a sweep or the program failed, 2 a user error, 130 interrupted.
 
     Args:
         arguments: command line without the program's name; ``sys.argv`` by default.
