@@ -1,7 +1,8 @@
 """What executors cost: the same jobs in worker processes and as Ray tasks on the same cores, and a finished sweep.
 
 Jobs of about a second and a half of computing each. Workers and cluster are up before the clock starts: a run is
-timed from the first job's start to the last one's end.
+timed from the first job's start to the last one's end. On a machine that is busy with other work the scheduler of
+Linux favours Ray, whose workers are sessions of their own (autogroup): the load is stated.
 
     python benchmarks/executors.py --save
 """
@@ -9,6 +10,7 @@ timed from the first job's start to the last one's end.
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import subprocess
 import sys
@@ -89,6 +91,7 @@ def overhead(args: argparse.Namespace, figures: Figures) -> None:
     for turn in range(args.rounds):
         for name in list(contenders)[:: 1 if turn % 2 else -1]:
             seconds[name].append(timed(contenders[name], plan))
+    per_job(args, figures)
     ray.shutdown()
     figures.line(
         f"{len(plan)} jobs of about {args.seconds} s, {args.workers} workers, {args.rounds} alternating rounds"
@@ -103,9 +106,13 @@ def overhead(args: argparse.Namespace, figures: Figures) -> None:
     )
 
 
-def per_job(figures: Figures) -> None:
-    """Time jobs that compute nothing: what is left is the machinery."""
-    for name, executor in {"serial": SerialExecutor(), "processes": ProcessExecutor(1)}.items():
+def per_job(args: argparse.Namespace, figures: Figures) -> None:
+    """Time jobs that compute nothing: what is left is the machinery. Ray is connected."""
+    for name, executor in {
+        "serial": SerialExecutor(),
+        "processes": ProcessExecutor(args.workers),
+        "ray": RayExecutor(),
+    }.items():
         each = timed(executor, jobs(200, 1)) / 200
         figures.line(
             f"{name:<10} {each * 1e3:.1f} ms a job that computes nothing (n = 200, records of 80 kB, to disk)"
@@ -138,9 +145,8 @@ def main() -> None:
     options.add_argument("--workers", type=int, default=2)
     args = options.parse_args()
     figures = Figures("executors")
-    figures.line(environment("roadworthy", "ray", "numpy"))
+    figures.line(environment("roadworthy", "ray", "numpy") + f"; load {os.getloadavg()[0]:.1f} before the start")
     overhead(args, figures)
-    per_job(figures)
     resuming(args, figures)
     if args.save:
         print(f"written to {figures.save().name}")

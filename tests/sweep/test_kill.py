@@ -38,9 +38,12 @@ def test_killed_at_random_moments(tmp_path: Path, groups: int) -> None:
     generator = np.random.default_rng(7 + groups)
     command = [sys.executable, "-c", RUN, str(killed), HERE]
     kills = 0
-    while kills < 20:
+    while kills < 8 * groups:
+        begun = len(logged(killed))
         running = [subprocess.Popen(command, start_new_session=True) for _ in range(groups)]
-        time.sleep(generator.uniform(0.5, 1.2))
+        while len(logged(killed)) == begun and running[0].poll() is None:
+            time.sleep(0.005)
+        time.sleep(generator.uniform(0, 0.1))  # all takes 0.6 s at least
         for process in running:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
