@@ -179,7 +179,7 @@ def test_sources_lists_everything(command) -> None:
     code, out, _ = command("sources", "--json")
     assert code == 0
     found = json.loads(out)
-    assert set(found) == {"data sets", "models", "methods", "imputers", "strategies"}
+    assert set(found) == {"data sets", "models", "methods", "imputers", "strategies", "recipes"}
     assert {"digits", "folder", "parquet", "planted"} <= set(found["data sets"])
     assert {"ig", "ig-sg", "gb-var", "lrp", "random", "sobel"} <= set(found["methods"])
     assert {"noisy-linear", "mean", "zero", "blur"} <= set(found["imputers"])

@@ -125,6 +125,7 @@ class Retrainer:
             "normalize": self.normalize,
             "output": self.output,
             "checkpoint": checkpoint,
+            "damaged": "restart",
             "memory": self.memory,
             "validation": held_out,
             "snapshots": snapshots,
@@ -139,7 +140,7 @@ class Retrainer:
             output=self.output,
             max_batch=self.max_batch,
         )
-        images = len(train) * len(history.loss)
+        images = self.recipe.timetable(len(train)).work
         seconds = (float(sum(history.seconds)), time.perf_counter() - began)
         return Trained(**trained, history=history, seconds=seconds, images=images), model
 

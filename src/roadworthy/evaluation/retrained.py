@@ -175,7 +175,7 @@ class Retraining:
         settings = self.strategy.settings() | {
             "target": self.target if isinstance(self.target, str) else "given",
             "labels": "given",
-            "recipe": asdict(retrainer.recipe),
+            "recipe": retrainer.recipe.described(),
             "validation_share": self.validation_share,
             "fill_mean": self._fill_mean(),
             "settings": str(self.settings),

@@ -146,13 +146,17 @@ class _Planner:
         return digest
 
     def _train_images(self) -> int:
-        return len(self.data.train) * self.recipe.epochs
+        return self.recipe.timetable(len(self.data.train)).work
 
     def _training_spec(self, repeat: int) -> dict[str, Any]:
         held = self.experiment.validation_share if self.experiment.select == "validation" else 0.0
-        recipe = json.loads(json.dumps(asdict(self.recipe)))
         processes = self.experiment.processes_per_trial
-        spec = {"recipe": recipe, "seed": self.experiment.seed, "repeat": repeat, "validation_share": held}
+        spec = {
+            "recipe": self.recipe.described(),
+            "seed": self.experiment.seed,
+            "repeat": repeat,
+            "validation_share": held,
+        }
         # sums over processes round otherwise than in one
         return {**self.common, **spec, **({"processes": processes} if processes > 1 else {})}
 
@@ -263,7 +267,7 @@ class _Planner:
         settings = strategy.settings() | {
             "target": self.experiment.maps.target,
             "labels": "given",
-            "recipe": json.loads(json.dumps(asdict(self.recipe))),
+            "recipe": self.recipe.described(),
             "select": self.experiment.select,
             "settings": self.experiment.maps.settings,
             "data": self.experiment.data.source,
