@@ -148,11 +148,14 @@ class _Planner:
     def _train_images(self) -> int:
         return self.recipe.timetable(len(self.data.train)).work
 
+    def _described(self) -> dict[str, Any]:
+        return json.loads(json.dumps(self.recipe.described()))
+
     def _training_spec(self, repeat: int) -> dict[str, Any]:
         held = self.experiment.validation_share if self.experiment.select == "validation" else 0.0
         processes = self.experiment.processes_per_trial
         spec = {
-            "recipe": self.recipe.described(),
+            "recipe": self._described(),
             "seed": self.experiment.seed,
             "repeat": repeat,
             "validation_share": held,
@@ -267,7 +270,7 @@ class _Planner:
         settings = strategy.settings() | {
             "target": self.experiment.maps.target,
             "labels": "given",
-            "recipe": self.recipe.described(),
+            "recipe": self._described(),
             "select": self.experiment.select,
             "settings": self.experiment.maps.settings,
             "data": self.experiment.data.source,
