@@ -181,9 +181,9 @@ def net():
 
 
 def test_failures_are_told_and_tried_again_when_asked(command, tmp_path: Path) -> None:
-    (tmp_path / "nets.py").write_text(NETS)
+    (tmp_path / "moonstruck.py").write_text(NETS)
     (tmp_path / "broken").touch()
-    line = ("run", "tiny.yaml", *SERIAL, "--model", "nets:net")
+    line = ("run", "tiny.yaml", *SERIAL, "--model", "moonstruck:net")
     code, out, err = command(*line)
     assert code == 1
     assert "failed: unmodified, repeat 0: ModelError: " in err
