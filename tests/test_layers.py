@@ -28,6 +28,7 @@ LEVELS = {
             "registry",
             "forward",
             "tfrecord",
+            "yaml_files",
         ),
         0,
     ),

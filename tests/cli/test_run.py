@@ -20,7 +20,7 @@ from roadworthy.cli.run import refresh
 from roadworthy.cli.sweep_options import Engine, methods, overrides
 from roadworthy.errors import InputError
 from roadworthy.sweep.experiment import Experiment, load_experiment
-from roadworthy.sweep.settings_file import parse_yaml
+from roadworthy.yaml_files import parse_yaml
 
 TINY = """\
 data: {source: digits, train: 80, test: 60}

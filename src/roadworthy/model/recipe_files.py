@@ -7,11 +7,10 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from roadworthy.errors import InputError, unknown_name
 from roadworthy.model.recipe import Recipe
 from roadworthy.registry import Registry
+from roadworthy.yaml_files import read_yaml
 
 _FOLDER = Path(__file__).with_name("recipes")
 _FIELDS = tuple(field.name for field in fields(Recipe))
@@ -73,27 +72,12 @@ def _settings(spec: object, seen: tuple[str, ...]) -> dict[str, Any]:
         path = str(Path(spec).resolve())
         if path in seen:
             raise InputError(f"recipe: {str(spec)!r} is its own base")
-        return _settings(read_mapping(Path(spec)), (*seen, path))
+        return _settings(read_yaml(Path(spec)), (*seen, path))
     if isinstance(spec, str):
         return asdict(recipes[spec])
     raise InputError(
         f"recipe: got {type(spec).__name__}, expected a name, the path of a .yaml file, a mapping or a Recipe"
     )
-
-
-def read_mapping(path: Path) -> dict[str, Any]:
-    """Read a YAML file that holds a mapping.
-
-    Raises:
-        InputError: no such file, no YAML, or something other than a mapping.
-    """
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(f"recipe: {str(path)!r} cannot be read: {' '.join(str(error).split())}") from error
-    if not isinstance(content, dict):
-        raise InputError(f"recipe: {str(path)!r} holds {type(content).__name__}, expected a mapping of settings")
-    return content
 
 
 def _changed(settings: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,7 +110,7 @@ def _value(name: str, value: Any) -> Any:
 
 def _register() -> None:
     for path in sorted(_FOLDER.glob("*.yaml")):
-        content = read_mapping(path)
+        content = read_yaml(path)
         recipes.add(path.stem, load_recipe(content), content["description"])
 
 

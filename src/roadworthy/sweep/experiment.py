@@ -25,9 +25,10 @@ from pydantic import (
 from roadworthy.errors import InputError
 from roadworthy.sweep.checks import check_names
 from roadworthy.sweep.paths import absolute_paths, absolute_recipe, absolute_source, absolute_weights, anchored
-from roadworthy.sweep.settings_file import override, parse_assignments, read_yaml, to_yaml, told
+from roadworthy.sweep.settings_file import override, parse_assignments, told
 from roadworthy.sweep.values import as_bytes, as_methods, as_names, as_normalize, as_settings, as_shares, as_size
 from roadworthy.types import Reduction, Sign, Unit
+from roadworthy.yaml_files import read_yaml, to_yaml
 
 __all__ = [
     "DataSpec",
