@@ -118,6 +118,49 @@ def test_size_and_channels(tmp_path: Path) -> None:
     assert load_data(f"hdf5:{alpha}").train.images.eq(1).all(), "what is transparent is laid on white"
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("classes", None, "'classes': is a group, expected a list of texts"),
+        ("classes", "abc", r"'classes': holds object of shape \(\), expected a list of texts"),
+        ("classes", h5py.Empty("f"), "'classes': holds float32 of shape None"),
+        ("classes", [0.5, 1.5, 2.5], r"'classes': holds float64 of shape \(3,\)"),
+        ("ids", None, "/ids: is a group, expected a list of texts"),
+        ("ids", 3, r"/ids: holds int64 of shape \(\), expected a list of texts"),
+        ("ids", np.zeros((12, 2), int), r"/ids: holds int64 of shape \(12, 2\)"),
+        ("ids", [b"a"] * 12, "/ids: 12 ids for 12 images, or some twice"),
+        ("labels", h5py.Empty("i"), r"/labels: holds int32 of shape None, expected integers of shape \(12,\)"),
+        ("images", h5py.Empty("u1"), r"/images: has shape \(\), expected \(N, H, W, C\)"),
+        ("images", 3, r"/images: holds int64, expected uint8"),
+        ("images", h5py.SoftLink("/nowhere"), r"expected datasets 'images' and 'labels'"),
+        ("labels", h5py.ExternalLink("no.h5", "/labels"), r"expected datasets 'images' and 'labels'"),
+    ],
+)
+def test_members_of_another_form_are_named(tmp_path: Path, name: str, value: Any, words: str) -> None:
+    path = put(tmp_path / "a.h5")
+    with h5py.File(path, "a") as file:
+        if name in file:
+            del file[name]
+        if value is None:
+            file.create_group(name)
+        else:
+            file[name] = value
+    with pytest.raises(DataError, match=words):
+        load_data(f"hdf5:{path}")
+
+
+def test_a_class_attribute_lists_names(tmp_path: Path) -> None:
+    path = put(tmp_path / "a.h5")
+    for value in (["a", "b", "c"], np.array([b"a", b"b", b"c"])):
+        with h5py.File(path, "a") as file:
+            file.attrs["classes"] = value
+        assert load_data(f"hdf5:{path}").classes == ("a", "b", "c")
+    with h5py.File(path, "a") as file:
+        file.attrs["classes"] = "abc"
+    with pytest.raises(DataError, match=r"'classes': holds <U3 of shape \(\), expected a list of texts"):
+        load_data(f"hdf5:{path}")
+
+
 def test_what_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "text.h5").write_text("no such file")
     with h5py.File(tmp_path / "bare.h5", "w") as file:

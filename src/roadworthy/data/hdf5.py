@@ -145,13 +145,13 @@ def _groups_and_classes(path: Path) -> tuple[list[str], list[str] | None]:
 
     try:
         with h5py.File(path, "r") as file:
-            by_name = {name.lower(): name for name in file if isinstance(file[name], h5py.Group)}
+            by_name = {name.lower(): name for name in file if isinstance(file.get(name), h5py.Group)}
             train, test = (
                 next((by_name[name] for name in known if name in by_name), None)
                 for known in (TRAIN_NAMES, TEST_NAMES)
             )
-            names = file[_CLASSES][:] if _CLASSES in file else file.attrs.get(_CLASSES)
-            classes = None if names is None else [_text(name) for name in np.asarray(names).reshape(-1)]
+            names = file[_CLASSES] if _CLASSES in file else file.attrs.get(_CLASSES)
+            classes = None if names is None else _texts(names, f"{path}: {_CLASSES!r}")
     except (OSError, RuntimeError, KeyError) as error:
         raise DataError(f"{path}: not an HDF5 file that can be read: {error}") from error
     if (train is None) != (test is None):
@@ -183,12 +183,12 @@ def _checked_classes(path: Path, found: Sequence[Hdf5Source], classes: list[str]
 def _member(node: Any, names: Sequence[str]) -> Any:
     import h5py
 
-    return next((node[name] for name in names if name in node and isinstance(node[name], h5py.Dataset)), None)
+    return next((node[name] for name in names if isinstance(node.get(name), h5py.Dataset)), None)
 
 
 def _layout_of(images: Any, wanted: str | None, where: str) -> str:
     """Return where the channels are, from the option, the file's attribute or the shape, in this order."""
-    shape = tuple(images.shape)
+    shape = tuple(images.shape or ())  # that of an empty dataspace is None
     if images.dtype != np.uint8 and images.dtype.kind != "f":
         raise DataError(f"{where}: holds {images.dtype}, expected uint8, or floats in [0, 1]")
     if len(shape) not in (3, 4):
@@ -225,10 +225,27 @@ def _labels_of(labels: Any, n: int, where: str) -> np.ndarray:
 def _ids_of(node: Any, n: int, prefix: str, path: Path) -> list[str]:
     if _IDS not in node:
         return [f"{prefix}:{row}" for row in range(n)]
-    ids = [_text(value) for value in node[_IDS][:]]
+    ids = _texts(node[_IDS], f"{path}{node[_IDS].name}")
     if len(ids) != n or len(set(ids)) != n:
         raise DataError(f"{path}{node[_IDS].name}: {len(ids)} ids for {n} images, or some twice; expected one each")
     return ids
+
+
+def _texts(found: Any, where: str) -> list[str]:
+    """Return the texts or numbers that a dataset or an attribute lists."""
+    import h5py
+
+    if isinstance(found, h5py.Group):
+        raise DataError(f"{where}: is a group, expected a list of texts")
+    values = found if isinstance(found, (h5py.Dataset, h5py.Empty)) else np.asarray(found)
+    shape, dtype = values.shape, values.dtype
+    is_text = h5py.check_string_dtype(dtype) is not None or dtype.kind in "SU"
+    if shape is None or len(shape) != 1 or not (is_text or dtype.kind in "iu"):
+        raise DataError(f"{where}: holds {dtype} of shape {shape}, expected a list of texts")
+    try:
+        return [_text(value) for value in values[:]]
+    except OSError as error:
+        raise DataError(f"{where}: cannot be read: {error}") from error
 
 
 def _text(value: Any) -> str:
