@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
+import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from roadworthy.errors import DataError
 from roadworthy.tfrecord import Shards, encode, find_shards, index, open_index, record_writer
+from roadworthy.tfrecord.extra import crc32c
 
 
 @pytest.fixture(autouse=True)
@@ -74,6 +78,43 @@ def test_a_damaged_index_is_made_anew(tmp_path: Path, builds) -> None:
     kept.write_bytes(b"")
     assert len(open_index(path)) == 3
     assert kept.read_bytes() != b""
+
+
+@pytest.mark.parametrize(
+    ("head", "body"),
+    [
+        ({"n": 10**15}, b""),
+        ({"n": 10**30}, b""),
+        ({"n": 0}, b""),
+        ({"n": -1}, b""),
+        ({"n": -2}, bytes(8)),
+        ({"n": 3}, np.array([0, 5, 5, 9]).tobytes()),
+        ({"n": 3}, np.array([4, 5, 6, 9]).tobytes()),
+        ({"n": "3"}, bytes(80)),
+        ({"n": 1, "columns": {"label": ["a"]}}, np.array([0, 9, 7]).tobytes() + b"\1"),
+        ({"n": 1, "columns": {"label": [3]}}, np.array([0, 9, 0]).tobytes() + b"\1"),
+        ({"n": 1, "columns": []}, np.array([0, 9]).tobytes()),
+        ({"columns": {}}, bytes(80)),
+        ([], b""),
+        (b"{", b""),
+        (b"\xff", b""),
+        (b"[" * 100_000, b""),
+        (None, b""),
+    ],
+)
+def test_a_sound_checksum_of_something_else_is_made_anew(tmp_path: Path, builds, head: Any, body: bytes) -> None:
+    path = put(tmp_path / "shard", [4, 0, 9])
+    status = path.stat()
+    if isinstance(head, dict):
+        head = {"stamp": [status.st_size, status.st_mtime_ns], "columns": {}, **head}
+    text = head if isinstance(head, bytes) else json.dumps(head).encode()
+    content = b"" if head is None else struct.pack("<Q", len(text)) + text + body
+    kept = tmp_path / ".shard.rwindex"
+    kept.write_bytes(b"rwindex1" + struct.pack("<I", crc32c()(content)) + content)
+    for _ in range(2):
+        found = open_index(path, {"label": "int"})
+        assert (len(found), found.columns["label"].values.tolist()) == (3, [4, 0, 9])
+    assert len(builds) == 1
 
 
 def test_a_folder_that_cannot_be_written_gets_its_index_in_the_cache(tmp_path: Path, cache: Path, builds) -> None:

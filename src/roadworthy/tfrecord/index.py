@@ -171,6 +171,14 @@ def _load(place: Path, stamp: list[int]) -> Index | None:
     start = len(_MAGIC) + 4
     if kept[: len(_MAGIC)] != _MAGIC or kept[len(_MAGIC) : start] != struct.pack("<I", crc32c()(kept[start:])):
         return None
+    try:
+        return _parsed(kept, start, stamp)
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, struct.error):
+        return None  # a right checksum does not make it one of ours
+
+
+def _parsed(kept: bytes, start: int, stamp: list[int]) -> Index | None:
+    """Take an index apart; None if it is of another state of the file, any error if it is no index."""
     (length,) = struct.unpack_from("<Q", kept, start)
     at = start + 8 + length
     head = json.loads(kept[start + 8 : at])
@@ -178,11 +186,16 @@ def _load(place: Path, stamp: list[int]) -> Index | None:
         return None
     n = head["n"]
     offsets = np.frombuffer(kept, "<i8", n + 1, at).astype(np.int64)
+    if len(offsets) != n + 1 or offsets[0] != 0 or (np.diff(offsets) <= 0).any():
+        raise ValueError("offsets do not ascend from 0")
     at += 8 * (n + 1)
     columns = {}
-    for name, table in head["columns"].items():
+    for name, listed in head["columns"].items():
         values = np.frombuffer(kept, "<i8", n, at).astype(np.int64)
         present = np.frombuffer(kept, np.uint8, n, at + 8 * n).astype(bool)
-        columns[name] = Column(values, present, None if table is None else tuple(v.encode("latin-1") for v in table))
+        table = None if listed is None else tuple(value.encode("latin-1") for value in listed)
+        if table is not None and n and not 0 <= values.min() <= values.max() < max(1, len(table)):
+            raise ValueError("values lie beyond their table")
+        columns[name] = Column(values, present, table)
         at += 9 * n
     return Index(offsets, columns)
