@@ -199,6 +199,22 @@ def test_empty_files_and_files_of_no_split(tmp_path: Path) -> None:
         load_data(f"tfrecord:{tmp_path}/test*")
 
 
+def test_what_the_package_writes_beside_records_is_no_record_file(tmp_path: Path) -> None:
+    for name, labels in (("train-0", [0, 1, 2, 0]), ("test-0", [1, 2, 0])):
+        put(tmp_path / name, labels)
+    (tmp_path / "classes.json").write_text(json.dumps({"classes": ["a", "b", "c"]}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):  # indices lie there the second time
+            assert load_data(f"tfrecord:{tmp_path}/*").classes == ("a", "b", "c")
+        (tmp_path / "test-0").rename(tmp_path / "more-1")
+        (tmp_path / "train-0").rename(tmp_path / "more-0")
+        data = load_data(f"tfrecord:{tmp_path}/**")
+        assert len(data.train) + len(data.test) == 7
+    with pytest.raises(DataError, match="classes.json: is no TFRecord file"):
+        load_data(f"tfrecord:{tmp_path}/*.json")
+
+
 def test_a_pool_is_split_by_class(tmp_path: Path) -> None:
     put(tmp_path / "pool-00000-of-00001", [row % 2 for row in range(40)])
     data = load_data(f"tfrecord:{tmp_path}")

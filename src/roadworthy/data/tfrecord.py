@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from roadworthy.data.classes import Stated, read_classes, settle_labels
+from roadworthy.data.classes import CLASSES_FILE, Stated, read_classes, settle_labels
 from roadworthy.data.decode import decode
 from roadworthy.data.encoded import common_channels
 from roadworthy.data.options import Options, parse_whole, split_argument
@@ -156,6 +156,7 @@ def load_tfrecord(argument: str, options: Options) -> Data:
     count = parse_whole("classes", chosen.get("classes"), 2, 1_000_000)
     root, files = find_shards(pattern)
     single = Path(pattern).expanduser().is_file()
+    files = [file for file in files if Path(file).name != CLASSES_FILE] or files  # indices are hidden files
     train_files, test_files = (files, []) if single else by_split(pattern, files, "")
     train_source = TfrecordSource(open_shards(root, train_files), options)
     found = [train_source]
