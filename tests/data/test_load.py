@@ -90,8 +90,12 @@ def test_specifications_that_cannot_be_used(spec: Any, message: str) -> None:
 
 
 def test_a_bare_path_is_answered_with_the_right_form(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=f"say what lies there: 'folder:{tmp_path}'"):
-        load_data(str(tmp_path))
+    file = tmp_path / "some.data"
+    file.touch()
+    for path, kind in ((tmp_path, "folder"), (file, "hdf5")):
+        forms = f"'{kind}:{path}', 'parquet:{path}' or 'tfrecord:{path}'"
+        with pytest.raises(InputError, match=f"say what lies there: {forms}$"):
+            load_data(str(path))
 
 
 @pytest.mark.parametrize(

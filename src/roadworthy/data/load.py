@@ -60,7 +60,10 @@ def load_data(
         )
     name, _, argument = spec.partition(":")
     if spec and name not in sources and Path(spec).expanduser().exists():
-        raise InputError(f"data: {spec!r} is a path; say what lies there: 'folder:{spec}' or 'parquet:{spec}'")
+        kind = "folder" if Path(spec).expanduser().is_dir() else "hdf5"
+        raise InputError(
+            f"data: {spec!r} is a path; say what lies there: '{kind}:{spec}', 'parquet:{spec}' or 'tfrecord:{spec}'"
+        )
     options = Options(
         spec=spec,
         size=parse_size(size),
