@@ -207,6 +207,32 @@ def test_an_interrupted_run_goes_on(origin: Path, tmp_path: Path, kind: str, mon
         converted(f"folder:{origin}", kind, tmp_path, per_part=5)
 
 
+@pytest.mark.parametrize("first", FORMATS)
+def test_a_source_that_was_overwritten_since_is_noticed(origin: Path, tmp_path: Path, first: str) -> None:
+    source = converted(f"folder:{origin}", first, tmp_path / "one")
+    place = path_of(first, tmp_path / "one")
+    files = [place] if place.is_file() else [path for path in place.rglob("*") if path.suffix == ".jpg"] or [
+        path for path in place.iterdir() if path.name.startswith("train")
+    ]  # fmt: skip
+
+    done: list[int] = []
+
+    def stop(n: int) -> None:
+        done.append(n)
+        if len(done) == 6:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        converted(source, "parquet", tmp_path / "three", per_part=4, progress=stop)
+    assert converted(source, "parquet", tmp_path / "two") == converted(source, "parquet", tmp_path / "two")
+    info = files[0].stat()
+    os.utime(files[0], ns=(info.st_atime_ns, info.st_mtime_ns + 1))
+    with pytest.raises(DataError, match="parquet: was made from this source, which has changed since; delete it or"):
+        converted(source, "parquet", tmp_path / "two")
+    with pytest.raises(DataError, match=r"\.parquet\.partial: an unfinished conversion of this source, which has ch"):
+        converted(source, "parquet", tmp_path / "three", per_part=4)
+
+
 @pytest.mark.parametrize("kind", ["parquet", "hdf5"])
 def test_sigkill_at_any_moment(origin: Path, tmp_path: Path, kind: str) -> None:
     target = path_of(kind, tmp_path)

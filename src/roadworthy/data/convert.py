@@ -111,7 +111,10 @@ def convert(
     if (begin := getattr(progress, "begin", None)) is not None:
         begin(len(data.train) + len(data.test), "samples")
     key = _key(data, kind, settings)
-    if (receipt := _receipt(path)) is not None and receipt["key"] == key:
+    receipt = _receipt(path)
+    if receipt is not None and _differences(receipt["key"], key) == ["files"]:
+        raise DataError(f"{path}: was made from this source, which has changed since; delete it or name another")
+    if receipt is not None and receipt["key"] == key:
         if progress is not None:
             progress(len(data.train) + len(data.test))
         return _summary(spec, receipt, written=0)
@@ -146,9 +149,30 @@ def _key(data: Data, kind: str, settings: dict[str, Any]) -> dict[str, Any]:
         }
         for split in (data.train, data.test)
     }
-    made = {"source": data.name, "format": kind, "splits": splits, "classes": list(data.classes), **settings}
+    about = {"source": data.name, "files": _stamp(data), "format": kind, "splits": splits}
+    made = {**about, "classes": list(data.classes), **settings}
     found: dict[str, Any] = json.loads(json.dumps(made))
     return found
+
+
+def _stamp(data: Data) -> str | None:
+    """Hash sizes and times of the files that the samples are read from; None where they lie in none of their own."""
+    digest = hashlib.blake2b(digest_size=8)
+    for split in (data.train, data.test):
+        source: Any = split.source
+        if not hasattr(source, "paths"):
+            return None
+        for path in source.paths():
+            try:
+                info = os.stat(path)
+                digest.update(f"{info.st_size} {info.st_mtime_ns}\n".encode())
+            except OSError:  # the sample is left out, and told, when it is read
+                digest.update(b"none\n")
+    return digest.hexdigest()
+
+
+def _differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    return [name for name in now if before.get(name) != now[name]]
 
 
 class _Work:
@@ -161,8 +185,12 @@ class _Work:
         self.folder = path.with_name(f".{path.name}.partial")
         self.folder.mkdir(parents=True, exist_ok=True)
         self.state = _read_state(self.folder / _STATE) or {"key": key, "parts": {}}
-        if self.state["key"] != key:
-            different = [name for name in key if self.state["key"].get(name) != key[name]]
+        different = _differences(self.state["key"], key)
+        if different == ["files"]:
+            raise DataError(
+                f"{self.folder}: an unfinished conversion of this source, which has changed since; delete that folder"
+            )
+        if different:
             raise DataError(
                 f"{self.folder}: an unfinished conversion that differs in {', '.join(different)} lies there; finish "
                 "it with the settings it was begun with, or delete that folder"

@@ -66,6 +66,10 @@ class FolderSource:
         path = self._root / self._files[index]
         return decode(path, self.where(index), channels=self._options.channels, size=self._options.size)
 
+    def paths(self) -> list[Path]:
+        """Return the files that samples are read from."""
+        return [self._root / file for file in self._files]
+
     def where(self, index: int) -> str:
         """Return the path of a sample."""
         return f"{self._root}/{self.ids[index]}"

@@ -73,6 +73,10 @@ class Hdf5Source:
         image = self._unit(values, index)
         return _brought_to(image, self._options)
 
+    def paths(self) -> list[Path]:
+        """Return the files that samples are read from."""
+        return [self._path]
+
     def where(self, index: int) -> str:
         """Return the path and row of a sample."""
         return f"{self._path}{self._name}[{index}]"

@@ -214,6 +214,10 @@ class ParquetSource:
             self.encoded(index), self.where(index), channels=self._options.channels, size=self._options.size
         )
 
+    def paths(self) -> list[Path]:
+        """Return the files that samples are read from."""
+        return [self._root / file for file in self._files]
+
     def where(self, index: int) -> str:
         """Return the path and row of a sample."""
         return f"{self._root}/{self.ids[index]}"

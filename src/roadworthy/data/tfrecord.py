@@ -91,6 +91,10 @@ class TfrecordSource:
             self.encoded(index), self.where(index), channels=self._options.channels, size=self._options.size
         )
 
+    def paths(self) -> list[Path]:
+        """Return the files that samples are read from."""
+        return [self.shards.root / name for name in self.shards.names]
+
     def where(self, index: int) -> str:
         """Return the path and row of a sample."""
         return self.shards.where(index)
