@@ -28,6 +28,7 @@ LEVELS = {
             "registry",
             "forward",
             "tfrecord",
+            "lifeline",
             "yaml_files",
         ),
         0,

@@ -5,12 +5,16 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
+import signal
 import subprocess
 import sys
 import textwrap
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import torch
 from torch import nn
@@ -53,6 +57,13 @@ def close(one: nn.Module, other: nn.Module, tolerance: float = 1e-4) -> bool:
 def build() -> Any:
     # can be sent to another process wherever this file lies
     return functools.partial(copy.deepcopy, net())
+
+
+def until(condition: Callable[[], object], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
@@ -156,6 +167,41 @@ class TestFailures:
             RoadworthyError, match=r"fit_distributed: process \d of 2 (died|failed).*same call goes on"
         ):
             fit_distributed(deadly_net.build, samples(), processes=2, recipe=RECIPE)
+
+    def test_a_killed_parent_takes_its_processes_along(self, tmp_path: Path) -> None:
+        """kill -9 leaves no time to stop the team: nobody may go on writing the checkpoint."""
+        source = """
+            import signal, sys, torch
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in what a shell runs in the background
+            sys.path.insert(0, sys.argv[1])
+            from endless_net import build
+            from roadworthy.model import Recipe, fit_distributed
+            if __name__ == "__main__":
+                samples = torch.rand(16, 1, 8, 8), torch.arange(16) % 3
+                recipe = Recipe(epochs=1000000, learning_rate=0.01, batch_size=8, warmup_epochs=0)
+                fit_distributed(build, samples, processes=2, recipe=recipe, checkpoint=sys.argv[2])
+        """
+        net = (
+            "import torch\ndef build():\n    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 3))\n"
+        )
+        (tmp_path / "endless_net.py").write_text(net)
+        script, checkpoint = tmp_path / "script.py", tmp_path / "kept" / "a.pt"
+        script.write_text(textwrap.dedent(source))
+        checkpoint.parent.mkdir()
+        with subprocess.Popen([sys.executable, str(script), str(tmp_path), str(checkpoint)]) as parent:
+            until(checkpoint.exists, 120)
+            team = psutil.Process(parent.pid).children(recursive=True)
+            trainers = [child for child in team if "spawn_main" in " ".join(child.cmdline())]
+            assert len(trainers) == 2
+            assert all(child.status() != psutil.STATUS_ZOMBIE for child in trainers)
+            parent.send_signal(signal.SIGKILL)
+        left = psutil.wait_procs(team, timeout=10)[1]
+        for child in left:
+            child.kill()
+        assert left == []
+        written = checkpoint.read_bytes()
+        time.sleep(0.5)
+        assert checkpoint.read_bytes() == written
 
     @pytest.mark.slow
     def test_an_error_in_a_process_is_told(self) -> None:

@@ -116,6 +116,36 @@ def _surroundings(store: Store, job: Job, device: str) -> None:
     store.write(job.key, Record(head))
 
 
+def _meet(store: Store, job: Job, device: str) -> None:
+    """Be done only when as many jobs are at work at the same time as are to meet."""
+    here = store.folder / "meeting"
+    here.mkdir(exist_ok=True)
+    (here / job.key).touch()
+    end = time.monotonic() + 60
+    while len(list(here.iterdir())) < job.spec["guests"]:
+        if time.monotonic() > end:
+            raise ValueError("nobody came")
+        time.sleep(0.02)
+    _value(store, job, device)
+
+
+def _team(store: Store, job: Job, device: str) -> None:
+    """Train for ever on two processes."""
+    import torch
+
+    from roadworthy.model import Recipe, fit_distributed
+
+    samples = torch.rand(16, 1, 8, 8), torch.arange(16) % 3
+    recipe = Recipe(epochs=10**6, learning_rate=0.01, batch_size=8, warmup_epochs=0)
+    fit_distributed(small_net, samples, processes=2, recipe=recipe, checkpoint=store.scratch(job.key) / "a.pt")
+
+
+def small_net() -> object:
+    import torch
+
+    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 3))
+
+
 def _stuck(store: Store, job: Job, device: str) -> None:
     """One call of C that never lets go of the interpreter lock, for about a minute."""
     sum(range(4 * 10**9))

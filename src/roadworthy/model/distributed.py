@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
+import multiprocessing
 import queue
 import tempfile
 import warnings
@@ -18,6 +19,7 @@ from torch.multiprocessing import ProcessExitedException, ProcessRaisedException
 
 from roadworthy.errors import InputError, ModelError, RoadworthyError, RoadworthyWarning
 from roadworthy.forward import device_of
+from roadworthy.lifeline import end_with
 from roadworthy.model.fit import train_as
 from roadworthy.model.history import History
 from roadworthy.model.recipe import Recipe
@@ -55,7 +57,8 @@ def fit_distributed(
 
     If ``torch.distributed`` is initialised already (by ``torchrun`` and ``init_process_group``, on one machine or
     many), no process is started: call this in each of them, with files that all of them see. A process that ends
-    before its time ends the training: the others are stopped, and an error says which one it was.
+    before its time ends the training: the others are stopped, and an error says which one it was. The processes end
+    with this one, also if it is killed.
 
     Args:
         build: returns the model, on the CPU; it is called in each process under the seed's own global generators,
@@ -182,6 +185,9 @@ def _worker(
     job: dict[str, Any],
     reports: Any,
 ) -> None:
+    starter = multiprocessing.parent_process()
+    if starter is not None and starter.pid is not None:  # one that is killed cannot stop its team
+        end_with(starter.pid, starter.join)
     torch.set_num_threads(max(1, torch.get_num_threads() // count))
     with _group(backend, Path(folder) / "rendezvous", rank, count):
         model, history = _as_member(build, train, device, job, None if reports is None else reports.put)

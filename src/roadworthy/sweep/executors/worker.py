@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import select
 import signal
 import sys
-import threading
+from functools import partial
 from multiprocessing.connection import Connection
 
+from roadworthy.lifeline import end_with
 from roadworthy.sweep.executors.base import perform_elsewhere
-
-_SET_PARENT_DEATH_SIGNAL = 1  # prctl(2)
 
 
 def main(descriptor: int, parent: int) -> None:
@@ -26,7 +24,7 @@ def main(descriptor: int, parent: int) -> None:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all of a terminal; the parent ends its workers
     os.set_inheritable(descriptor, False)
-    _end_with(descriptor, parent)
+    end_with(parent, partial(_await_hang_up, descriptor))
     channel = Connection(descriptor)
     channel.send_bytes(b"ready")
     while True:
@@ -39,21 +37,10 @@ def main(descriptor: int, parent: int) -> None:
         channel.send_bytes(json.dumps(done).encode())
 
 
-def _end_with(descriptor: int, parent: int) -> None:
-    """End this process as soon as the parent is gone, whatever is being computed."""
-    if sys.platform == "linux":  # a signal of the kernel reaches even code that never lets go of the interpreter lock
-        with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
-    threading.Thread(target=_watch, args=(descriptor,), daemon=True).start()
-
-
-def _watch(descriptor: int) -> None:
+def _await_hang_up(descriptor: int) -> None:
     watched = select.poll()
     watched.register(descriptor, 0)  # hang-up is reported unasked
     watched.poll()
-    os._exit(0)
 
 
 def _forget_output() -> None:
