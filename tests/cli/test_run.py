@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -18,8 +19,10 @@ import pytest
 from roadworthy.cli import main
 from roadworthy.cli.run import refresh
 from roadworthy.cli.sweep_options import Engine, methods, overrides
+from roadworthy.cli.sweep_report import tell_failures
 from roadworthy.errors import InputError
 from roadworthy.sweep.experiment import Experiment, load_experiment
+from roadworthy.sweep.store import Failure
 from roadworthy.yaml_files import parse_yaml
 
 TINY = """\
@@ -100,6 +103,68 @@ def test_a_finished_run_is_told_again_without_any_work(command, no_training, tmp
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def read_only(monkeypatch: pytest.MonkeyPatch):
+    """Return a function from whose call on nothing can be written, as on a mount that is read-only."""
+
+    def refuse(place: object, *_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(place))
+
+    def guarded(path: str, flags: int, *more: int, **named: int) -> int:
+        if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            refuse(path)
+        return opened(path, flags, *more, **named)
+
+    def guarded_file(path: Path, mode: str = "r", *more: object, **named: object) -> object:
+        if set(mode) & set("wax+"):
+            refuse(path)
+        return opened_file(path, mode, *more, **named)  # type: ignore[call-overload]
+
+    opened, opened_file = os.open, Path.open
+
+    def close() -> None:
+        for name in ("unlink", "write_text", "write_bytes", "touch"):
+            monkeypatch.setattr(Path, name, refuse)
+        for name in ("unlink", "remove", "replace", "rename", "link"):
+            monkeypatch.setattr(os, name, refuse)
+        monkeypatch.setattr(os, "open", guarded)
+        monkeypatch.setattr(Path, "open", guarded_file)
+
+    return close
+
+
+def test_a_finished_run_is_shown_from_a_read_only_folder_that_was_moved(
+    command, no_training, read_only, tmp_path: Path
+) -> None:
+    _, first, _ = command("run", "tiny.yaml", *SERIAL)
+    (tmp_path / "runs").rename(tmp_path / "mounted")
+    no_training()
+    read_only()
+    code, out, err = command("run", "tiny.yaml", *SERIAL, "--out", "mounted/tiny")
+    assert code == 0, err
+    assert out == first.replace("runs/tiny", "mounted/tiny")
+    code, out, err = command("report", "mounted/tiny", "--json")
+    assert code == 0, err
+    assert json.loads(out)["results"][0]["files"]["curves.png"] == "mounted/tiny/curves.png"
+
+
+def test_failures_are_told_where_their_file_cannot_be_written(
+    read_only, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failed = {"k": Failure("train", "one", "ModelError: the moon is full", "Traceback")}
+    tell_failures(tmp_path, failed, 0)
+    assert f"The tracebacks are in {tmp_path}/failures.txt" in "".join(capsys.readouterr().err.split("\n"))
+    read_only()
+    tell_failures(tmp_path, failed, 0)
+    assert "The tracebacks are in" in capsys.readouterr().err, "it holds them already"
+    tell_failures(tmp_path, {**failed, "l": failed["k"]}, 0)
+    err = " ".join(capsys.readouterr().err.split())
+    assert "the moon is full" in err
+    assert "cannot be written" in err
+    tell_failures(tmp_path, {}, 0)
+    assert capsys.readouterr().err == ""
 
 
 def test_a_change_is_named_and_runs_only_what_depends_on_it(command, tmp_path: Path) -> None:

@@ -38,9 +38,9 @@ def refreshed(folder: Path) -> list[dict[str, Any]]:
         kept = json.loads((folder / SUMMARY).read_text(encoding="utf8"))
     except (OSError, ValueError):
         kept = {}
-    reports = [Path(record["files"]["report.html"]) for record in kept.get("results", [])]
-    if kept.get("of") == _state(folder) and all(path.is_file() for path in reports):
-        found = kept
+    records = kept.get("results", [])
+    if kept.get("of") == _state(folder) and all((folder / r["files"]["report.html"]).is_file() for r in records):
+        found = _located(kept, folder)
     else:
         found = _made(folder)
     for line in found["missing"]:
@@ -59,11 +59,19 @@ def _made(folder: Path) -> dict[str, Any]:
     records = []
     for imputer, result in collected.results.items():
         written = write_pictures(result, places[imputer])
-        records.append({"imputer": imputer, **as_record(result, written)})
+        inside = {name: path.relative_to(folder.expanduser()) for name, path in written.items()}
+        records.append({"imputer": imputer, **as_record(result, inside)})
     found = {"of": state, "missing": collected.missing, "results": records}
     with replacing(folder / SUMMARY) as beside:
         beside.write_text(json.dumps(found, default=str), encoding="utf8")
-    return json.loads((folder / SUMMARY).read_text(encoding="utf8"))
+    return _located(json.loads((folder / SUMMARY).read_text(encoding="utf8")), folder)
+
+
+def _located(found: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return a summary with the paths of files from here; it holds those inside the folder, which may be moved."""
+    for record in found["results"]:
+        record["files"] = {name: str(folder / path) for name, path in record["files"].items()}
+    return found
 
 
 def _state(folder: Path) -> str:
@@ -77,7 +85,6 @@ def _state(folder: Path) -> str:
     there = store.finished() & {job.key for job in plan.jobs}
     about = [
         roadworthy.__version__,
-        str(folder.absolute()),
         plan.to_json(),
         *sorted(there),
         *sorted(store.failures()),
@@ -104,15 +111,30 @@ def show_records(records: list[dict[str, Any]]) -> None:
 def tell_failures(folder: Path, failed: Mapping[str, Failure], blocked: int) -> None:
     """Say which jobs failed, and keep their tracebacks in a file that people can read."""
     path = folder / "failures.txt"
-    if not failed:
-        path.unlink(missing_ok=True)
-        return
     blocks = (f"{failure.label} ({key})\n{failure.traceback or failure.error}\n" for key, failure in failed.items())
-    path.write_text("\n".join(blocks), encoding="utf8")
+    kept = _keep(path, "\n".join(blocks))
+    if not failed:
+        return
     for failure in list(failed.values())[:_SHOWN]:
         say(f"failed: {failure.label}: {failure.error.removeprefix('roadworthy.errors.')}")
     if len(failed) > _SHOWN:
         say(f"... and {len(failed) - _SHOWN} more failed")
     if blocked:
         say(f"{blocked} jobs that need one of these were not begun")
-    say(f"The tracebacks are in {path}; the same command with --retry-failed does these jobs again.")
+    if kept:
+        say(f"The tracebacks are in {path}; the same command with --retry-failed does these jobs again.")
+    else:
+        say(f"{path} cannot be written; the tracebacks are in {folder / 'failed'}.")
+
+
+def _keep(path: Path, text: str) -> bool:
+    """Have a file hold a text, or be gone if that is empty; False where it cannot be written."""
+    try:
+        there = path.read_bytes() if path.exists() else b""
+        if text and text.encode() != there:
+            path.write_bytes(text.encode())
+        elif not text and path.exists():
+            path.unlink()
+    except OSError:
+        return False
+    return True
