@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import nn
 
-from roadworthy.fingerprints import callable_fingerprint, model_fingerprint
+from roadworthy.fingerprints import array_hash, callable_fingerprint, model_fingerprint, pixels_hash
 
 SCALE = 2.0
 
@@ -223,3 +223,35 @@ def test_other_processes_find_the_same() -> None:
         )
         found.add(run.stdout)
     assert len(found) == 1
+
+
+def test_pixels_are_hashed_evenly_and_in_runs() -> None:
+    from roadworthy.evaluation.retrained import as_split
+
+    images = torch.rand(50, 1, 2, 2, generator=torch.Generator().manual_seed(0))
+    labels = torch.zeros(50)
+
+    def of(changed: int | None = None, run: int = 1, limit: int | None = 10) -> str:
+        values = images.clone()
+        if changed is not None:
+            values[changed] = 0
+        split = as_split("x", values, labels)
+        split.source.run = run  # type: ignore[attr-defined]
+        return pixels_hash(split, limit)
+
+    assert of() == of()
+    assert of(changed=0) != of()
+    assert of(changed=49) != of()
+    assert of(changed=49, run=5) != of(run=5)
+    assert of(changed=3) == of()  # between two that are looked at
+    assert all(of(changed=row, limit=None) != of(limit=None) for row in range(50))
+
+
+def test_arrays_are_hashed_by_value_shape_and_type() -> None:
+    values = np.arange(600.0).reshape(300, 2)
+    assert array_hash(values) == array_hash(np.asfortranarray(values))
+    assert array_hash(values) != array_hash(values.reshape(600, 1))
+    assert array_hash(values) != array_hash(values.astype(np.float32))
+    changed = values.copy()
+    changed[299, 1] += 1
+    assert array_hash(values) != array_hash(changed)

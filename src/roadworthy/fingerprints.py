@@ -12,12 +12,16 @@ import hashlib
 import re
 import types
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from roadworthy.records import Split
+
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_PART = 256  # samples that are hashed at a time
 _DEPTH = 12  # objects within objects; deeper ones count by their type
 
 
@@ -65,6 +69,45 @@ def callable_fingerprint(function: Any) -> str:
         named = named.func
     name = getattr(named, "__qualname__", type(named).__qualname__)
     return f"{getattr(named, '__module__', None) or type(named).__module__}:{name}:{digest.text()}"
+
+
+def array_hash(array: Any) -> str:
+    """Hash values, shape and type of an array, to 16 hexadecimal digits; one on disk is read in parts.
+
+    Example:
+        >>> array_hash(np.zeros((2, 3))) == array_hash(np.zeros((2, 3))) != array_hash(np.zeros((3, 2)))
+        True
+    """
+    digest = hashlib.blake2b(f"{tuple(array.shape)} {array.dtype}".encode(), digest_size=8)
+    for start in range(0, len(array), _PART):
+        digest.update(np.ascontiguousarray(array[start : start + _PART]).tobytes())
+    return digest.hexdigest()
+
+
+def pixels_hash(split: Split, limit: int | None = None) -> str:
+    """Hash the images of a split, to 16 hexadecimal digits.
+
+    Args:
+        split: the samples; those that cannot be read do not count.
+        limit: read at most so many, spread evenly over the split, in runs where its source reads in runs.
+
+    Example:
+        >>> from roadworthy.data import load_data
+        >>> data = load_data("digits")
+        >>> pixels_hash(data.test) == pixels_hash(load_data("digits").test) != pixels_hash(data.test, limit=10)
+        True
+    """
+    count = len(split)
+    part = split
+    if limit is not None and count > limit:
+        run = max(1, min(limit, int(getattr(split.source, "run", 1))))
+        starts = np.linspace(0, count - run, limit // run).round().astype(int)
+        part = split.subset(np.unique(starts[:, None] + np.arange(run)))
+    digest = hashlib.blake2b(digest_size=8)
+    for batch in part.batches(_PART):
+        digest.update(f"{tuple(batch.images.shape)}".encode())
+        digest.update(np.ascontiguousarray(batch.images.numpy()).tobytes())
+    return digest.hexdigest()
 
 
 def _is_module(value: Any) -> bool:

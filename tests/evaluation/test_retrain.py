@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import roadworthy as rw
-from roadworthy.errors import AttributionError, InputError
+from roadworthy.errors import AttributionError, InputError, ModelError
 from roadworthy.evaluation.degrade import Filler
 from roadworthy.evaluation.retrain import Retrainer, score, training_seed
 from roadworthy.evaluation.strategy import Strategy
@@ -220,3 +220,77 @@ def test_maps_given_for_both_splits_are_used_as_they_are() -> None:
     most = np.argsort(-values, axis=1)[:, :32]
     for row in range(60):
         assert set(np.flatnonzero(changed[row])) <= set(most[row])
+
+
+def small_roar(**changes: object) -> rw.evaluation.Result:
+    data = digits()
+    options: dict[str, object] = {
+        "attributions": {"mine": maps_for(data)},
+        "strategy": "roar",
+        "fractions": (0.5,),
+        "train": data.train,
+        "recipe": Recipe(epochs=1, learning_rate=0.1, batch_size=32),
+        "intact_check": "warn",
+    }
+    options |= changes
+    model = options.pop("model", untrained("digits-cnn", data, seed=0))
+    return rw.evaluate(model, data.test, None, options.pop("attributions"), **options)  # type: ignore[arg-type]
+
+
+def maps_for(data: Data, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(seed)
+    return generator.normal(size=(200, 8, 8)), generator.normal(size=(60, 8, 8))
+
+
+def test_a_checkpoint_is_not_taken_for_that_of_other_maps_images_or_networks(tmp_path: Path) -> None:
+    data = digits()
+    train, test = maps_for(data)
+    first = small_roar(checkpoint=tmp_path)
+    files = set(tmp_path.iterdir())
+    assert (small_roar(checkpoint=tmp_path).scores.probability == first.scores.probability).all()
+    assert set(tmp_path.iterdir()) == files
+    flipped = (data.train.images.flip(0), data.train.labels)
+    for change in (
+        {"attributions": {"mine": (train[:, ::-1].copy(), test)}},
+        {"train": flipped},
+        {"build": lambda: torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))},
+        {"imputer": lambda images, removed, generator: torch.zeros_like(images)},
+        {"validation_share": 0.2},
+    ):
+        fresh = small_roar(**change)
+        kept = small_roar(**change, checkpoint=tmp_path)
+        assert (kept.scores.probability == fresh.scores.probability).all(), change
+
+
+def test_a_builder_that_returns_one_network_again_is_refused() -> None:
+    shared = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
+    with pytest.raises(ModelError, match="build: returned a network that is in use already"):
+        small_roar(build=lambda: shared)
+    model = untrained("digits-cnn", digits(), seed=0)
+    before = weights(model).clone()
+    with pytest.raises(ModelError, match="in use already"):
+        small_roar(model=model, build=lambda: model)
+    assert torch.equal(weights(model), before)
+    with pytest.raises(ModelError, match="build: returned int, expected a torch.nn.Module"):
+        small_roar(build=lambda: 3)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1, 2, float("nan"), "a", None, True])
+def test_odd_validation_shares_are_refused(share: object) -> None:
+    with pytest.raises(InputError, match="validation_share: got"):
+        small_roar(validation_share=share)
+
+
+@pytest.mark.parametrize("kind", ["complex", "text", "object"])
+def test_maps_that_are_no_real_numbers_are_refused(kind: str) -> None:
+    train, test = maps_for(digits())
+    odd = {"complex": train * 1j, "text": train.astype(str), "object": train.astype(object)}[kind]
+    with pytest.raises(AttributionError, match="mine: maps of type .*, expected real numbers"):
+        small_roar(attributions={"mine": (odd, test)})
+
+
+def test_a_model_that_cannot_be_trained_and_a_wrong_recipe_are_told_first() -> None:
+    with pytest.raises(ModelError, match="model: got function; to retrain, pass a torch.nn.Module"):
+        small_roar(model=lambda images: images.flatten(1)[:, :10])
+    with pytest.raises(InputError, match="Did you mean 'digits'"):
+        small_roar(recipe="digit", model=torch.nn.Linear(3, 3))  # the model would fail at its first image

@@ -168,8 +168,14 @@ def test_shapes_that_fit() -> None:
     assert unit_values(np.zeros((2, 4, 5)), (1, 4, 5), unit="channel").shape == (2, 1, 4, 5)
     assert unit_values(np.zeros((2, 30)), (2, 30)).shape == (2, 30)
     assert unit_values(np.zeros((2, 7)), (7,)).shape == (2, 7)
-    with pytest.raises(AttributionError, match="unit='channel' needs one per channel"):
-        unit_values(np.zeros((2, 4, 5)), (3, 4, 5), unit="channel")
+
+
+def test_channels_share_the_value_of_their_position_where_a_map_has_no_channels() -> None:
+    maps = np.arange(40.0).reshape(2, 4, 5)
+    for shaped in (maps, maps[:, None]):
+        values = unit_values(shaped, (3, 4, 5), unit="channel")
+        assert values.shape == (2, 3, 4, 5)
+        assert (values == maps[:, None]).all()
 
 
 def test_ties_constants_and_nonfinite() -> None:

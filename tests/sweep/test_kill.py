@@ -101,7 +101,7 @@ outcome = sweep()
 print({failure.error for failure in outcome.failed.values()})
 sweep()
 (store.folder / "ballast").unlink()
-sweep(retry_failed=True)
+sweep()
 """
 )
 
@@ -117,9 +117,9 @@ def test_a_disk_that_fills_up(tmp_path: Path) -> None:
     )
     command = ["unshare", "-rm", "sh", "-c", script, "sh", str(tmp_path), sys.executable, FULL, HERE]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    assert lines[0] == "6 0 2 True 2"
+    assert lines[0] == "6 0 2 True 0"
     assert "the disk is full, or a quota is used up; what is finished is safe. Make room and run again" in lines[1]
-    assert lines[2:] == ["0 6 2 True 2", "2 6 0 True 0"]
+    assert lines[2:] == ["0 6 2 True 0", "2 6 0 True 0"]
 
 
 def test_each_start_of_a_job_that_ran_undisturbed_is_its_only_one(tmp_path: Path) -> None:

@@ -11,10 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from PIL import Image
 
 import roadworthy as rw
 from roadworthy.attribution import open_maps
-from roadworthy.errors import DataError
+from roadworthy.errors import AttributionError, DataError, InputError
 from roadworthy.evaluation.degrade import Filler
 from roadworthy.evaluation.result import READOUTS
 from roadworthy.evaluation.retrain import Retrainer
@@ -22,15 +23,16 @@ from roadworthy.evaluation.strategy import Strategy
 from roadworthy.evaluation.treatment import Degrader, MapRows, Treatment
 from roadworthy.imputation import resolve_imputer
 from roadworthy.model import load_recipe
+from roadworthy.sweep import subject
 from roadworthy.sweep.checks import completed
 from roadworthy.sweep.collate import collate, is_sweep, read_plan, training_table
 from roadworthy.sweep.executors import SerialExecutor
 from roadworthy.sweep.experiment import Experiment, dump, load_experiment
 from roadworthy.sweep.job import Job
-from roadworthy.sweep.run import prepare, run_experiment, save_results, stamp
+from roadworthy.sweep.run import plan_of, prepare, run_experiment, save_results, stamp
 from roadworthy.sweep.store import Store
 from roadworthy.sweep.subject import fresh_network, open_data
-from roadworthy.sweep.trial import perform
+from roadworthy.sweep.trial import Trial, perform
 
 SMALL = {
     "data.train": 120,
@@ -153,8 +155,6 @@ def test_another_share_runs_that_share_alone_and_keeps_the_old_experiment(copied
 
 
 def test_data_may_be_moved(tmp_path: Path) -> None:
-    from PIL import Image
-
     generator = np.random.default_rng(0)
     for split, n in (("train", 8), ("test", 4)):
         for label in ("a", "b"):
@@ -291,3 +291,156 @@ def test_data_that_are_not_those_planned_for_fail_the_job(copied: Path) -> None:
     changed = {**job.spec, "data": {**job.spec["data"], "identity": {**job.spec["data"]["identity"], "train": "0"}}}
     with pytest.raises(DataError, match=r"digits: the data are not what this sweep was planned for \(train differ\)"):
         perform(copied, Job("train", changed), "cpu")
+
+
+def edit(folder: Path, split: str, seed: int) -> None:
+    """Write noise under the names of a split's images."""
+    generator = np.random.default_rng(seed)
+    for label in ("a", "b"):
+        (folder / split / label).mkdir(parents=True, exist_ok=True)
+        for row in range(8):
+            pixels = generator.integers(0, 256, (8, 8), dtype=np.uint8)
+            Image.fromarray(pixels).save(folder / split / label / f"{row}.png")
+
+
+def test_other_pixels_under_the_same_names_are_other_data(tmp_path: Path) -> None:
+    folder = tmp_path / "images"
+    edit(folder, "train", 0)
+    edit(folder, "test", 1)
+    experiment = small(data=f"folder:{folder}", data__train=None, data__test=None, repeats=1, compare_road=False)
+    first = {job.key for job in plan_of(experiment).of_kind("train")}
+    edit(folder, "test", 2)
+    subject._loaded.cache_clear(), subject._open.cache_clear()
+    assert not first & {job.key for job in plan_of(experiment).of_kind("train")}
+    edit(folder, "test", 1)
+    subject._loaded.cache_clear(), subject._open.cache_clear()
+    assert first == {job.key for job in plan_of(experiment).of_kind("train")}
+
+
+def lose_estimators(folder: Path) -> int:
+    return remove(folder, lambda job: job.label.startswith("grad"))
+
+
+def test_maps_and_weights_that_are_gone_are_made_again(copied: Path) -> None:
+    plan, store = read_plan(copied), Store(copied)
+    before = {job.key: store.read(job.key).arrays for job in plan.of_kind("train")}
+    lost = lose_estimators(copied)
+    shutil.rmtree(copied / "maps")
+    with pytest.warns(UserWarning, match="gone or cannot be read; it is done again"):
+        events = run(copied, small())
+    assert len(done(events)) == lost + 2
+    lost = lose_estimators(copied)
+    for path in (copied / "maps").glob("*/grad-train.zarr/zarr.json"):
+        path.write_text("{")
+    weights = copied / "models" / f"{plan.runtime['base']}.safetensors"
+    weights.write_bytes(weights.read_bytes()[:100])
+    remove(copied, lambda job: job.kind == "maps" and job.spec["split"] == "test")
+    with pytest.warns(UserWarning, match="done again"):
+        run(copied, small())
+    assert save_results(copied)[0].missing == []
+    for key, arrays in before.items():
+        for name, values in Store(copied).read(key).arrays.items():
+            assert (values == arrays[name]).all()
+
+
+def test_weights_given_first_and_none_later_share_a_folder(tmp_path: Path, finished: Path) -> None:
+    weights = next((finished / "models").iterdir())
+    run(tmp_path, small(model={"name": "digits-cnn", "weights": str(weights)}, compare_road=False))
+    events = run(tmp_path, small(compare_road=False))
+    assert not done(events, "failed")
+    assert save_results(tmp_path)[0].missing == []
+
+
+@pytest.mark.parametrize("content", ["", "[]", None])
+def test_what_jobs_read_at_their_start_is_written_again(copied: Path, content: str | None) -> None:
+    remove(copied, lambda job: "repeat 1" in job.label)
+    if content is None:
+        (copied / "runtime.json").unlink()
+    else:
+        (copied / "runtime.json").write_text(content)
+    assert not done(run(copied, small()), "failed")
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"{}", b'{"format": 1, "digest": "x"}\n{}'])
+def test_a_damaged_plan_is_made_again(copied: Path, content: bytes) -> None:
+    (copied / "plan.json").write_bytes(content)
+    with pytest.raises(DataError, match="run the experiment again"):
+        read_plan(copied)
+    assert not done(run(copied, small()))
+    assert save_results(copied)[0].missing == []
+
+
+def test_saved_maps_that_do_not_fit_are_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    np.save(tmp_path / "test.npy", np.zeros((50, 8, 8)))
+    np.save(tmp_path / "odd.npy", np.zeros((120, 8, 7)))
+    for train, message in (("test.npy", "mine: 50 maps for 120 train samples, of 1438 in all"), ("odd.npy", "8, 7")):
+        files = {"train": str(tmp_path / train), "test": str(tmp_path / "test.npy")}
+        with pytest.raises(AttributionError, match=message):
+            plan_of(small(methods={"mine": files}))
+
+
+def test_saved_maps_of_all_samples_serve_a_part_of_them(tmp_path: Path) -> None:
+    whole = rw.load_data("digits")
+    for split in (whole.train, whole.test):
+        np.save(tmp_path / f"{split.name}.npy", split.images.numpy()[:, 0])
+    files = {part: str(tmp_path / f"{part}.npy") for part in ("train", "test")}
+    experiment = small(methods={"mine": files}, compare_road=False, repeats=1, order="morf")
+    run(tmp_path / "run", experiment)
+    data = open_data(experiment.data.model_dump(mode="json"))
+    part = MapRows("mine", data.test.images.numpy()[:, 0], data.test.ids)
+    plan = read_plan(tmp_path / "run")
+    job = next(job for job in plan.of_kind("train") if job.spec["treatment"]["kind"] == "estimator")
+    rows = Trial(tmp_path / "run", job, "cpu")._rows("test")
+    assert (rows(data.test.ids) == part(data.test.ids)).all()
+
+
+def test_two_patterns_of_record_files_are_two_methods(tmp_path: Path) -> None:
+    pytest.importorskip("google_crc32c", reason="needs the extra tfrecord")
+    data = open_data(small().data.model_dump(mode="json"))
+    files = {}
+    for name, seed in (("grad", 0), ("ig", 1)):
+        for split in (data.train, data.test):
+            values = np.random.default_rng(seed).normal(size=(len(split), 8, 8)).astype(np.float32)
+            np.savez(tmp_path / f"{name}-{split.name}.npz", **{name: values}, ids=np.array(split.ids))
+        files[name] = {part: str(tmp_path / f"{name}-{part}.npz") for part in ("train", "test")}
+    plan = plan_of(small(methods=files))
+    assert len(plan.runtime["files"]) == 4
+    swapped = {"ig": files["grad"]}
+    with pytest.raises(DataError, match="maps 'ig': .* holds grad; call the method what it is there"):
+        plan_of(small(methods=swapped))
+    with pytest.raises((DataError, InputError), match="no record files there"):
+        plan_of(small(methods={"mine": {"train": str(tmp_path / "no-*"), "test": str(tmp_path / "no-*")}}))
+
+
+def test_roar_2019_goes_the_whole_way_in_colour(tmp_path: Path) -> None:
+    experiment = load_experiment(
+        None,
+        {
+            "data": "planted-colour:n=60,test=20",
+            "model": "small-cnn",
+            "recipe": {"base": "fast-cifar", "epochs": 1, "warmup_epochs": 0},
+            "strategy": "roar-2019",
+            "methods": ["grad", "sobel", "gradcam"],
+            "maps": "roar-code",
+            "fractions": [0.5],
+            "repeats": 1,
+        },
+    )
+    events = run(tmp_path, experiment)
+    assert not done(events, "failed")
+    collected, _ = save_results(tmp_path)
+    assert collected.results["mean"].methods == ["grad", "sobel", "gradcam", "random"]
+    assert collected.results["mean"].settings["mean"] == [0.485, 0.456, 0.406]
+
+
+def test_road_beside_points_the_way_roar_does(tmp_path: Path) -> None:
+    better = {"base": "digits", "epochs": 8}
+    run(
+        tmp_path,
+        small(methods=["ig", "inverse:ig"], order="morf", fractions=[0.3], repeats=1, recipe=better, data__train=400),
+    )
+    result = save_results(tmp_path)[0].results["mean"]
+    beside = result.settings["beside"]["road"]
+    assert (beside["orders"], beside["higher_is_better"]) == (["morf"], False)
+    assert beside["score"]["ig"] < beside["score"]["inverse:ig"]
+    assert beside["images"] == 50 * 3

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+import toy_jobs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_jobs import logged, toys
@@ -209,8 +211,29 @@ def test_a_full_disk_fails_that_job_and_no_other(tmp_path: Path, monkeypatch: py
         outcome, _ = run(tmp_path, jobs)
     assert outcome.finished == [jobs[0].key, jobs[2].key]
     assert "make room" in outcome.failed[jobs[1].key].error
-    outcome, _ = run(tmp_path, jobs, retry_failed=True)
+    assert Store(tmp_path).failures() == {}
+    outcome, _ = run(tmp_path, jobs)  # the same again: no job failed by itself
     assert outcome.finished == [jobs[1].key]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO])
+def test_what_a_disk_does_to_the_work_is_not_its_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    jobs = toys(2)
+
+    def work(folder: Path, job: Job, device: str) -> None:
+        try:
+            raise OSError(number, "trouble")
+        except OSError as error:
+            raise RuntimeError("the library that was writing says so in its own words") from error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(toy_jobs, "toy", work)
+        outcome, _ = run(tmp_path, jobs)
+    assert len(outcome.failed) == 2
+    assert Store(tmp_path).failures() == {}
+    assert len(run(tmp_path, jobs)[0].finished) == 2
 
 
 def test_a_failure_that_cannot_be_noted_is_still_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 import torch
 
 from roadworthy.attribution import attribute
-from roadworthy.errors import InputError
+from roadworthy.errors import AttributionError, InputError, ModelError
 from roadworthy.evaluation.degrade import Filler
 from roadworthy.evaluation.gather import Facts, Grid, Point, gather
 from roadworthy.evaluation.inputs import as_tensor
@@ -22,7 +23,7 @@ from roadworthy.evaluation.result import READOUTS, Result
 from roadworthy.evaluation.retrain import Retrainer, Trained
 from roadworthy.evaluation.strategy import Strategy
 from roadworthy.evaluation.treatment import RANDOM, Degrader, MapRows, Treatment
-from roadworthy.fingerprints import callable_fingerprint, model_fingerprint
+from roadworthy.fingerprints import array_hash, callable_fingerprint, model_fingerprint, pixels_hash
 from roadworthy.forward import device_of
 from roadworthy.imputation import resolve_imputer
 from roadworthy.labels import as_labels
@@ -61,6 +62,20 @@ class Retraining:
     progress: Progress | None
     intact_check: Any = "raise"
     _maps: dict[str, dict[str, MapRows]] = field(default_factory=dict)
+    _built: Any = field(default_factory=weakref.WeakSet)
+    _digests: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Find what is wrong with the arguments before anything costly begins."""
+        self.recipe = load_recipe(self.recipe)
+        if not isinstance(self.model, torch.nn.Module):
+            raise ModelError(
+                f"model: got {type(self.model).__name__}; to retrain, pass a torch.nn.Module: the trained one that "
+                "the maps explain"
+            )
+        share = self.validation_share
+        if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share < 1:
+            raise InputError(f"validation_share: got {share!r}, expected a share of at least 0 and below 1")
 
     def result(self) -> Result:
         """Make the maps, train and score every point, and put the result together."""
@@ -118,7 +133,7 @@ class Retraining:
             )
             found |= {name: MapRows(name, array, maps.ids) for name, array in maps.items()}
         for name, pair in given.items():
-            found[name] = MapRows(name, np.asarray(pair[0 if part == "train" else 1]), split.ids)
+            found[name] = MapRows(name, real_array(name, pair[0 if part == "train" else 1]), split.ids)
         return found
 
     def _fill_mean(self) -> list[float]:
@@ -136,13 +151,13 @@ class Retraining:
             if self.build is None:
                 return reset(self.model, seed)
             with seeded_globals(seed, "build"):
-                return self.build()
+                return self._new(self.build())
 
         return Retrainer(
             build,
             self.train,
             self.test,
-            load_recipe(self.recipe),
+            self.recipe,
             seed=self.seed,
             validation_share=self.validation_share,
             normalize=self.normalize,
@@ -151,21 +166,42 @@ class Retraining:
             max_batch=self.max_batch,
         )
 
+    def _new(self, built: Any) -> torch.nn.Module:
+        """Refuse a network that has been trained before: its weights would not be fresh."""
+        if not isinstance(built, torch.nn.Module):
+            raise ModelError(f"build: returned {type(built).__name__}, expected a torch.nn.Module")
+        if built is self.model or built in self._built:
+            raise ModelError("build: returned a network that is in use already; it must make a new one at every call")
+        self._built.add(built)
+        return built
+
+    def _digest_of(self, name: str, make: Callable[[], str]) -> str:
+        if name not in self._digests:
+            self._digests[name] = make()
+        return self._digests[name]
+
     def _checkpoint_of(self, retrainer: Retrainer, treatment: Treatment, repeat: int) -> Path | None:
         """Name a training's checkpoint after all that it follows from and the checkpoint itself does not check."""
         if self.checkpoint is None:
             return None
-        source = self.attributions.get(treatment.method, "")
         about = {
             "strategy": self.strategy.settings(),
+            "imputer": callable_fingerprint(self.strategy.imputer) if callable(self.strategy.imputer) else "",
             "treatment": asdict(treatment),
             "repeat": repeat,
-            "model": model_fingerprint(self.model) if treatment.kind == "estimator" else "",
-            "method": source if isinstance(source, str) else callable_fingerprint(source) if callable(source) else "",
-            "maps": str(self.settings),
+            "seed": self.seed,
+            "recipe": retrainer.recipe.described(),
+            "network": model_fingerprint(self.model) if self.build is None else callable_fingerprint(self.build),
+            "images": self._digest_of("", lambda: pixels_hash(self.train)),
+            "maps": "",
             "mean": self._fill_mean(),
+            "normalize": None if self.normalize is None else [list(map(float, part)) for part in self.normalize],
+            "output": callable_fingerprint(self.output) if callable(self.output) else self.output,
             "validation": self.validation_share,
         }
+        if treatment.kind == "estimator":
+            rows = self._maps["train"][treatment.method]
+            about["maps"] = self._digest_of(treatment.method, lambda: array_hash(rows.array))
         key = hashlib.blake2b(json.dumps(about, sort_keys=True, default=str).encode(), digest_size=8).hexdigest()
         return Path(self.checkpoint) / f"{key}.pt"
 
@@ -194,6 +230,18 @@ def point_of(trained: Trained) -> Point:
     """Return what a result needs of a training."""
     names = (*READOUTS, "labels", "predicted")
     return Point(trained.ids, {name: getattr(trained, name) for name in names}, trained.seconds[1], trained.images)
+
+
+def real_array(name: str, maps: Any) -> np.ndarray:
+    """Return maps as an array of real numbers.
+
+    Raises:
+        AttributionError: something else.
+    """
+    found = maps.detach().cpu().numpy() if isinstance(maps, torch.Tensor) else np.asarray(maps)
+    if found.dtype.kind not in "fiub":
+        raise AttributionError(f"{name}: maps of type {found.dtype}, expected real numbers")
+    return found
 
 
 class _Pair:

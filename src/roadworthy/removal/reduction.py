@@ -53,7 +53,7 @@ def unit_values(
 
     Args:
         attributions: (N, H, W) or (N, C, H, W) for images (N, C, H, W); (N, T) or (N, C, T) for series;
-            (N, F) for tables and tokens.
+            (N, F) for tables and tokens. With ``"channel"``, the channels of a position share a map's one value.
         image_shape: shape of one input, without N.
         unit: ``"pixel"`` (all channels of a position together) or ``"channel"`` (each value on its own).
         reduction: how channels are reduced for ``"pixel"``.
@@ -73,21 +73,18 @@ def unit_values(
     if len(image_shape) == 1 or shape == positions:
         if shape != positions:
             raise _wrong_shape(name, shape, image_shape)
-        if unit == "channel" and len(image_shape) > 1 and image_shape[0] > 1:
-            raise AttributionError(
-                f"{name}: maps have shape {shape}, one value per position; unit='channel' needs one per channel, "
-                f"{image_shape}. Pass such maps or use unit='pixel'."
-            )
         values = np.asarray(attributions, dtype=np.float64)
-        return values[:, None] if unit == "channel" and len(image_shape) > 1 else values
+        if unit == "channel" and len(image_shape) > 1:  # the channels of a position share its value: ties
+            return np.repeat(values[:, None], image_shape[0], axis=1)
+        return values
     if shape == image_shape:
         return (
             np.asarray(attributions, dtype=np.float64)
             if unit == "channel"
             else reduce_channels(attributions, reduction)
         )
-    if shape == (1, *positions) and unit == "pixel":
-        return reduce_channels(attributions, "sum")
+    if shape == (1, *positions):
+        return unit_values(np.asarray(attributions)[:, 0], image_shape, unit=unit, reduction=reduction, name=name)
     raise _wrong_shape(name, shape, image_shape)
 
 

@@ -158,8 +158,11 @@ def _road(plan: Plan, there: set[str], read: Callable[[str], Record]) -> Result 
 
 
 def _in_short(road: Result) -> dict[str, Any]:
-    scores, _, _ = road.method_scores()
+    scores, name, higher = road.method_scores()
     return {
+        "score_name": name,
+        "higher_is_better": higher,
+        "orders": road.orders,
         "score": dict(zip(road.methods, scores.mean(axis=1).tolist(), strict=True)),
         "seconds": float(road.cost["seconds"].sum()),
         "images": int(road.cost["images"].sum()),
@@ -236,7 +239,11 @@ def read_plan(folder: Path) -> Plan:
     path = folder / "plan.json"
     if not path.is_file():
         raise DataError(f"{folder}: no sweep lies here (plan.json is missing); give the folder of a sweep")
-    return Plan.from_json(path.read_text(encoding="utf8"))
+    try:
+        text = path.read_text(encoding="utf8")
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: cannot be read ({error}); run the experiment again") from error
+    return Plan.from_json(text)
 
 
 def is_sweep(folder: Path) -> bool:

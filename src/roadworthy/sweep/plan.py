@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -44,25 +47,33 @@ class Plan:
             {"kind": job.kind, "spec": job.spec, "needs": job.needs, "label": job.label, "cost": job.cost}
             for job in self.jobs
         ]
-        return json.dumps(
-            {"format": FORMAT, "jobs": jobs, "points": self.points, "facts": self.facts, "runtime": self.runtime}
-        )
+        text = json.dumps({"jobs": jobs, "points": self.points, "facts": self.facts, "runtime": self.runtime})
+        return json.dumps({"format": FORMAT, "digest": _digest(text)}) + "\n" + text
 
     @staticmethod
     def from_json(text: str) -> Plan:
         """Read what :meth:`to_json` wrote.
 
         Raises:
-            DataError: something else.
+            DataError: something else, or what was changed since.
         """
+        head, _, body = text.partition("\n")
         try:
-            found = json.loads(text)
-            if found["format"] != FORMAT:
-                raise DataError(f"plan: format {found['format']!r}, expected {FORMAT}; run the experiment again")
-            jobs = [Job(**{**job, "needs": tuple(job["needs"])}) for job in found["jobs"]]
-            return Plan(jobs, found["points"], found["facts"], found["runtime"])
+            about = json.loads(head)
+            known = about["format"] == FORMAT and about["digest"] == _digest(body)
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"plan: cannot be read ({error}); run the experiment again") from error
+        if not known:
+            raise DataError(
+                f"plan: of format {about['format']!r}, or damaged; expected {FORMAT}; run the experiment again"
+            )
+        found = json.loads(body)
+        jobs = [Job(**{**job, "needs": tuple(job["needs"])}) for job in found["jobs"]]
+        return Plan(jobs, found["points"], found["facts"], found["runtime"])
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def plan(experiment: Experiment, data: Any) -> Plan:
@@ -101,10 +112,11 @@ class _Planner:
         self.recipe = load_recipe(experiment.recipe)
         self.model = experiment.model.model_dump(mode="json")
         self.weights = self.model.pop("weights")
+        network = fresh_network(self.model, data, 0)
         self.common: dict[str, Any] = {
             "version": roadworthy.__version__,
             "data": {**_without_source(experiment.data.model_dump(mode="json")), "identity": identity(data)},
-            "model": {**self.model, "architecture": architecture(fresh_network(self.model, data, 0))},
+            "model": {**self.model, "architecture": architecture(self.model["name"], network)},
         }
         self.settings = json.loads(json.dumps(asdict(map_settings(experiment))))
         self.hashes: dict[str, str] = {}  # of files, to their paths
@@ -161,7 +173,11 @@ class _Planner:
             "validation_share": held,
         }
         # sums over processes round otherwise than in one
-        return {**self.common, **spec, **({"processes": processes} if processes > 1 else {})}
+        if processes > 1:
+            spec["processes"] = processes
+        if 4 * len(self.data.train) * math.prod(self.data.train.shape) > self.experiment.memory:
+            spec["memory"] = self.experiment.memory  # samples that do not fit are shuffled in parts of this size
+        return {**self.common, **spec}
 
     def _base(self) -> dict[str, Any]:
         """Describe the model that is explained: weights from a file or a published set, or the first training."""
@@ -226,9 +242,23 @@ class _Planner:
                 found[name] = ({**about, "family": family, "source": source}, keys)
         for name, saved in self.methods.items():
             if not isinstance(saved, str):
+                self._check_saved(name, saved)
                 files = {"train": self._file(saved.train), "test": self._file(saved.test)}
                 found[name] = ({"saved": files, "inside": name}, ())
         return found
+
+    def _check_saved(self, name: str, saved: Any) -> None:
+        """Refuse saved maps that do not fit the samples, before anything is trained."""
+        from roadworthy.removal import unit_values
+        from roadworthy.sweep.saved import ids_of_rows, open_saved
+        from roadworthy.sweep.subject import whole_ids
+
+        spec = self.experiment.data.model_dump(mode="json")
+        for part in ("train", "test"):
+            split = getattr(self.data, part)
+            array, ids = open_saved(getattr(saved, part), name)
+            ids_of_rows(name, array, ids, split, functools.partial(whole_ids, spec, part))
+            unit_values(array[:1], split.shape, unit=self.strategy.unit, reduction=self.strategy.reduction, name=name)
 
     def _map_job(self, family: str, chosen: dict[str, str], part: str, about: dict[str, Any]) -> Job:
         spec = {
@@ -247,7 +277,9 @@ class _Planner:
         strategy = self.strategy
         spec = {
             **self.common,
+            "name": RANDOM if maps is None else maps[0].get("source") or maps[0]["inside"],
             "base": base,
+            "order": strategy.order,
             "fractions": list(strategy.fractions),
             "seed": self.experiment.seed,
             "target": self.experiment.maps.target,
@@ -257,7 +289,7 @@ class _Planner:
         if maps is not None:
             spec["maps"] = maps[0]
             needs += [key for key in maps[1] if self.jobs[key].spec["split"] == "test"]
-        cost = len(self.data.test) * 2 * len(strategy.fractions) / 3
+        cost = len(self.data.test) * len(strategy.orders) * len(strategy.fractions) / 3
         return Job("road", spec, tuple(needs), f"ROAD of {name}", cost)
 
     def _facts(self) -> dict[str, Any]:
@@ -275,6 +307,7 @@ class _Planner:
             "settings": self.experiment.maps.settings,
             "data": self.experiment.data.source,
             "model": self.experiment.model.name,
+            "imputers": self.imputers,
             "train_images": len(self.data.train),
             "classes": len(self.data.classes),
         }
@@ -294,7 +327,6 @@ class _Planner:
         experiment = self.experiment
         return {
             "source": experiment.data.source,
-            "memory": experiment.memory,
             "max_batch": experiment.max_batch,
             "map_batch": experiment.maps.max_batch,
             "snapshots": experiment.snapshots,

@@ -13,6 +13,7 @@ from roadworthy.errors import DataError
 from roadworthy.files import replacing
 from roadworthy.sweep.collate import Collected, collate, read_plan
 from roadworthy.sweep.experiment import Experiment, SavedMaps, dump
+from roadworthy.sweep.places import withdraw_lost
 from roadworthy.sweep.plan import Plan, plan
 from roadworthy.sweep.schedule import Outcome, run_jobs
 from roadworthy.sweep.store import Store
@@ -52,8 +53,9 @@ def run_experiment(
     Raises:
         InputError: names that nothing is known by, before anything is trained.
     """
-    found = prepare(experiment, folder)
-    return run_jobs(found.jobs, Store(folder), executor, work=PERFORM, on_event=on_event, retry_failed=retry_failed)
+    found, store = prepare(experiment, folder), Store(folder)
+    withdraw_lost(found.jobs, store)
+    return run_jobs(found.jobs, store, executor, work=PERFORM, on_event=on_event, retry_failed=retry_failed)
 
 
 def prepare(experiment: Experiment, folder: str | Path) -> Plan:
@@ -70,6 +72,7 @@ def prepare(experiment: Experiment, folder: str | Path) -> Plan:
     made = {"experiment": _hash(dump(experiment)), "version": roadworthy.__version__, "files": stamp(experiment)}
     there = _planned(place)
     if there is not None and made["files"] is not None and there.runtime.get("made") == made:
+        _write_runtime(place, there)
         return there
     from roadworthy.sweep.checks import completed
 
@@ -77,7 +80,7 @@ def prepare(experiment: Experiment, folder: str | Path) -> Plan:
     known = {} if there is None else there.runtime["files"]
     files = {**known, **found.runtime["files"]}  # jobs of an earlier experiment may still be running
     found = Plan(found.jobs, found.points, found.facts, {**found.runtime, "files": files, "made": made})
-    _write(place / "runtime.json", json.dumps(found.runtime, indent=1))
+    _write_runtime(place, found)
     _keep_older(place / "experiment.yaml", dump(completed(experiment)))
     _write(place / "plan.json", found.to_json())
     return found
@@ -123,7 +126,7 @@ def stamp(experiment: Experiment) -> str | None:
         if isinstance(method, SavedMaps):
             paths += [method.train, method.test]
     if source in _STAMPED:
-        paths.append(argument.partition("?")[0])
+        paths.append(argument.partition(",")[0])
     elif source not in _BUILT_IN:
         return None
     lines: list[str] = []
@@ -156,6 +159,17 @@ def _planned(place: Path) -> Plan | None:
         return read_plan(place)
     except DataError:
         return None
+
+
+def _write_runtime(place: Path, found: Plan) -> None:
+    """Write what jobs read at their start, unless it is there as it should be."""
+    path, text = place / "runtime.json", json.dumps(found.runtime, indent=1)
+    try:
+        there = path.read_text(encoding="utf8")
+    except (OSError, ValueError):
+        there = ""
+    if there != text:
+        _write(path, text)
 
 
 def _hash(text: str) -> str:

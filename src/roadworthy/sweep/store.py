@@ -121,6 +121,16 @@ class Store:
             self._set_aside(key)
         return whole is True
 
+    def withdraw(self, key: str) -> None:
+        """Let a finished job count as not finished: its record is moved to ``damaged/``.
+
+        For records that stand for something beside them that is gone.
+        """
+        path = self._record(key)
+        with self._reported(path.name), contextlib.suppress(FileNotFoundError):
+            (self.folder / "damaged").mkdir(exist_ok=True)
+            os.rename(path, self.folder / "damaged" / f"{path.name}.{secrets.token_hex(4)}")
+
     def write(self, key: str, record: Record) -> bool:
         """Keep a record; the first one of a key stands.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,15 @@ import numpy as np
 import torch
 
 from roadworthy.data import load_data
-from roadworthy.model import untrained
+from roadworthy.fingerprints import model_fingerprint, pixels_hash
+from roadworthy.model import models, untrained
 from roadworthy.model.feed import split_hash
 from roadworthy.records import Data, Split
 from roadworthy.rng import numpy_generator
+from roadworthy.sweep.saved import files_at
+
+_IDENTITIES: weakref.WeakKeyDictionary[Data, dict[str, Any]] = weakref.WeakKeyDictionary()
+COMPARED = 2000  # images of each split whose pixels are held against those that a sweep was planned for
 
 
 def open_data(spec: Mapping[str, Any]) -> Data:
@@ -31,17 +37,27 @@ def open_data(spec: Mapping[str, Any]) -> Data:
     return _open(json.dumps(dict(spec), sort_keys=True))
 
 
+def whole_ids(spec: Mapping[str, Any], part: str) -> list[str]:
+    """Return the ids of all samples of a split, also of those that a sweep of a part leaves out."""
+    return getattr(_loaded(json.dumps(dict(spec), sort_keys=True)), part).ids
+
+
 @functools.lru_cache(maxsize=2)
-def _open(text: str) -> Data:
+def _loaded(text: str) -> Data:
     spec = json.loads(text)
     size = spec["size"]
-    loaded = load_data(
+    return load_data(
         spec["source"],
         size=tuple(size) if isinstance(size, list) else size,
         channels=spec["channels"],
         seed=spec["seed"],
         test_share=spec["test_share"],
     )
+
+
+@functools.lru_cache(maxsize=2)
+def _open(text: str) -> Data:
+    spec, loaded = json.loads(text), _loaded(text)
     if not any(spec[key] for key in ("train", "test", "per_class")):
         return loaded
     train, test = (
@@ -62,10 +78,20 @@ def _part(split: Split, count: int | None, per_class: int | None, seed: int) -> 
 
 
 def identity(data: Data) -> dict[str, Any]:
-    """Describe which samples these are, so that another data set of the same name is not taken for it."""
+    """Describe which samples these are, so that others under the same names are not taken for them.
+
+    Ids and labels count in full, pixels of at most :data:`COMPARED` images of each split.
+    """
+    if data not in _IDENTITIES:
+        _IDENTITIES[data] = _identity(data)
+    return dict(_IDENTITIES[data])
+
+
+def _identity(data: Data) -> dict[str, Any]:
     return {
         "train": split_hash(data.train),
         "test": split_hash(data.test),
+        "pixels": [pixels_hash(split, COMPARED) for split in (data.train, data.test)],
         "shape": list(data.train.shape),
         "classes": len(data.classes),
         "mean": [float(value) for value in data.mean],
@@ -90,14 +116,27 @@ def normalization(model: Mapping[str, Any]) -> Any:
     return tuple(tuple(part) for part in given) if isinstance(given, (list, tuple)) else given
 
 
-def architecture(network: torch.nn.Module) -> str:
-    """Hash what a network is made of: layers, shapes, types; not its weights."""
-    lines = [repr(network), *(f"{name} {tuple(v.shape)} {v.dtype}" for name, v in network.state_dict().items())]
+def architecture(name: str, network: torch.nn.Module) -> str:
+    """Hash what a network is made of: layers, shapes, types; of a user's own also the code that it runs.
+
+    Args:
+        name: as :func:`roadworthy.load_model` takes it.
+        network: with weights drawn from seed 0, so that the weights of two calls are equal.
+    """
+    if ":" in name and name.partition(":")[0] not in models:
+        return model_fingerprint(network)
+    lines = [repr(network), *(f"{part} {tuple(v.shape)} {v.dtype}" for part, v in network.state_dict().items())]
     return hashlib.blake2b("\n".join(lines).encode(), digest_size=8).hexdigest()
 
 
 def content_hash(path: str | Path) -> str:
-    """Hash a file, or all files of a folder with their names.
+    """Hash a file, all files of a folder, or all files of a pattern, with their names.
+
+    Args:
+        path: of a file or folder; or a pattern, also behind ``tfrecord:``.
+
+    Raises:
+        DataError: nothing lies there.
 
     Example:
         >>> import tempfile
@@ -106,12 +145,11 @@ def content_hash(path: str | Path) -> str:
         >>> content_hash(file) == content_hash(file.parent)
         False
     """
-    path = Path(path)
+    root, files = files_at(path)
     digest = hashlib.blake2b(digest_size=8)
-    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
     for file in files:
-        if file is not path:
-            digest.update(f"/{file.relative_to(path)}/".encode())
+        if file != root:
+            digest.update(f"/{file.relative_to(root)}/".encode())
         with open(file, "rb") as stream:
             while block := stream.read(1 << 22):
                 digest.update(block)

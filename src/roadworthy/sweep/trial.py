@@ -4,34 +4,37 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
 import json
 import time
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 import torch
 
 from roadworthy.attribution import Settings, attribute_to_store, open_maps
-from roadworthy.errors import DataError, ModelError
+from roadworthy.errors import DataError, RoadworthyWarning
 from roadworthy.evaluation import Strategy, evaluate
 from roadworthy.evaluation.degrade import Filler
 from roadworthy.evaluation.maps import Saved
 from roadworthy.evaluation.result import READOUTS
-from roadworthy.evaluation.retrain import Retrainer, Trained
+from roadworthy.evaluation.retrain import MEMORY, Retrainer, Trained
 from roadworthy.evaluation.treatment import Degrader, MapRows, Treatment
 from roadworthy.forward import device_of
 from roadworthy.imputation import resolve_imputer
 from roadworthy.model import Recipe, load_model, save_weights
 from roadworthy.provenance import ids_hash, versions
 from roadworthy.records import Data, Split
+from roadworthy.rng import normal_fields
+from roadworthy.statistics import above_chance
 from roadworthy.sweep.job import Job
+from roadworthy.sweep.places import maps_path, weights_path
 from roadworthy.sweep.plan import RANDOM
+from roadworthy.sweep.saved import ids_of_rows, open_saved
 from roadworthy.sweep.store import Record, Store
-from roadworthy.sweep.subject import fresh_network, identity, normalization, open_data
+from roadworthy.sweep.subject import fresh_network, identity, normalization, open_data, whole_ids
 
 RUNTIME = "runtime.json"
 
@@ -54,20 +57,6 @@ def perform(folder: Path, job: Job, device: str = "cpu") -> None:
     trial.store.write(job.key, record)
 
 
-def weights_path(folder: Path, key: str) -> Path:
-    """Return where the weights of a training are kept."""
-    return folder / "models" / f"{key}.safetensors"
-
-
-def maps_path(folder: Path, spec: Mapping[str, Any], family: str, split: str) -> Path:
-    """Return where maps are kept: one store for each family and split, for all that they follow from."""
-    about = {name: spec["maps"][name] for name in ("base", "settings", "target", "seed")}
-    about |= {name: spec[name] for name in ("version", "data", "model")}
-    text = json.dumps(about, sort_keys=True)
-    key = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-    return folder / "maps" / key / f"{quote(family, safe='')}-{split}.zarr"
-
-
 class Trial:
     """A job where it is done.
 
@@ -87,9 +76,8 @@ class Trial:
         self.data = self._data()
 
     def _data(self) -> Data:
-        wanted = dict(self.spec["data"])
-        known = wanted.pop("identity")
-        data = open_data({**wanted, "source": self.runtime["source"]})
+        known = self.spec["data"]["identity"]
+        data = open_data(self._data_spec())
         found = json.loads(json.dumps(identity(data)))
         differ = [name for name in found if found[name] != known[name]]
         if differ:
@@ -98,6 +86,10 @@ class Trial:
                 "differ); run the experiment again, or bring the data back"
             )
         return data
+
+    def _data_spec(self) -> dict[str, Any]:
+        spec = {name: value for name, value in self.spec["data"].items() if name != "identity"}
+        return {**spec, "source": self.runtime["source"]}
 
     # training
 
@@ -113,7 +105,7 @@ class Trial:
             seed=spec["seed"],
             validation_share=spec["validation_share"],
             device=self.device,
-            memory=self.runtime["memory"],
+            memory=spec.get("memory", MEMORY),
             max_batch=self.runtime["max_batch"],
             processes=spec.get("processes", 1),
         )
@@ -127,8 +119,11 @@ class Trial:
             snapshots=self.folder / "snapshots" / self.job.key if every else None,
             snapshot_every=max(1, every),
         )
-        if self.runtime["keep_weights"] or self.job.key == self.runtime["base"]:
+        first = treatment.kind == "unmodified" and spec["repeat"] == 0  # the base model, now or in a later experiment
+        if self.runtime["keep_weights"] or first:
             save_weights(model, weights_path(self.folder, self.job.key))
+        if treatment.kind == "unmodified":
+            _warn_at_chance(trained, len(self.data.classes))
         return training_record(trained, treatment, spec["repeat"])
 
     def test_split(self) -> Split:
@@ -154,21 +149,25 @@ class Trial:
 
     def _rows(self, part: str) -> MapRows:
         about = self.spec["maps"]
-        split = getattr(self.data, part)
         array, ids = self._open(about, part)
-        name = about.get("source") or about["inside"]
-        return MapRows(name, array, split.ids if ids is None else ids)
+        return MapRows(about.get("source") or about["inside"], array, ids)
 
-    def _open(self, about: Mapping[str, Any], part: str) -> tuple[Any, list[str] | None]:
-        """Return the maps of a method for a split, and the ids of their samples where they are known."""
+    def _open(self, about: Mapping[str, Any], part: str) -> tuple[Any, list[str]]:
+        """Return the maps of a method for a split, and the ids of their samples."""
+        split = getattr(self.data, part)
         if "saved" in about:
-            found = open_maps(self._file(about["saved"][part]))
-            inside = about["inside"] if about["inside"] in found else next(iter(found), None)
-            if inside is None or (inside != about["inside"] and len(found) > 1):
-                raise DataError(f"maps {about['inside']!r}: the file holds {', '.join(found)}; give it the same name")
-            return found[inside], found.ids
-        found = open_maps(maps_path(self.folder, {**self.spec, "maps": about}, about["family"], part))
-        return found[about["source"]], found.ids
+            array, ids = open_saved(self._file(about["saved"][part]), about["inside"])
+            whole = functools.partial(whole_ids, self._data_spec(), part)
+            return array, ids_of_rows(about["inside"], array, ids, split, whole)
+        path = maps_path(self.folder, {**self.spec, "maps": about}, about["family"], part)
+        try:
+            found = open_maps(path)
+            return found[about["source"]], found.ids or []
+        except (DataError, KeyError, OSError, ValueError) as error:
+            raise DataError(
+                f"the maps in {path} cannot be read ({error}); delete that folder and give the same command with "
+                "--retry-failed: they are made again"
+            ) from error
 
     # maps
 
@@ -196,11 +195,6 @@ class Trial:
         """Return the model that is explained."""
         if "trained" in base:
             weights = str(weights_path(self.folder, base["trained"]))
-            if not Path(weights).is_file():
-                raise ModelError(
-                    f"the weights of the base model are gone ({weights}); delete trials/{base['trained']}.npz in the "
-                    "sweep's folder to train it again"
-                )
         else:
             weights = base["weights"] if base["published"] else self._file(base["weights"])
         about = self.spec["model"]
@@ -219,12 +213,16 @@ class Trial:
         if "maps" in spec:
             array, ids = self._open(spec["maps"], "test")
             maps = Saved(array, ids=ids)
+        elif spec["removal"]["unit"] == "channel":  # the control has one value for a position
+            test = self.data.test
+            maps = Saved(normal_fields(spec["seed"], "random-map", test.ids, test.shape), ids=test.ids)
         result = evaluate(
             self._base(spec["base"]),
             self.data.test,
             None,
-            {"method": maps} if maps is not RANDOM else [RANDOM],
+            {spec["name"]: maps},
             strategy="road",
+            order=spec["order"],
             fractions=spec["fractions"],
             target=spec["target"],
             seed=spec["seed"],
@@ -249,6 +247,17 @@ class Trial:
         arrays = {name: result.scores[name][0] for name in READOUTS}
         arrays |= {name: getattr(result.scores, name) for name in ("labels", "targets", "predicted")}
         return Record(json.loads(json.dumps(head)), arrays | {"ids": np.array(result.ids)})
+
+
+def _warn_at_chance(trained: Trained, classes: int) -> None:
+    right, n = int(trained.top1.sum()), len(trained.ids)
+    if not above_chance(right, n, classes):
+        warnings.warn(
+            f"the unmodified training is right for {right} of {n} test samples, not clearly more often than by "
+            f"chance (1 in {classes}): removal can show nothing. Look at the data and the recipe before going on",
+            RoadworthyWarning,
+            stacklevel=2,
+        )
 
 
 def training_record(trained: Trained, treatment: Treatment, repeat: int) -> Record:

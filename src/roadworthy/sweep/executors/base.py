@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import time
 import traceback
@@ -22,6 +23,7 @@ THREADS = (
     "NUMBA_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
+_PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE}
 _WARNINGS = 20  # of one job that are passed on
 
 
@@ -116,10 +118,11 @@ def perform(folder: Path, work: str, job: Job, device: str) -> Done:
             failure = store.failure(job.key)
             if failure is not None:
                 return Done(job.key, "failed", text=failure.traceback or failure.error)
-            text = _worked(store, work, job, device)
+            text, passing = _worked(store, work, job, device)
             seconds = time.perf_counter() - start
             if text:
-                note_failure(store, job, text)
+                if not passing:
+                    note_failure(store, job, text)
                 return Done(job.key, "failed", seconds, text)
             store.clear_scratch(job.key)
             return Done(job.key, "finished", seconds)
@@ -127,15 +130,33 @@ def perform(folder: Path, work: str, job: Job, device: str) -> Done:
         return Done(job.key, "failed", time.perf_counter() - start, f"{type(error).__name__}: {error}")
 
 
-def _worked(store: Store, work: str, job: Job, device: str) -> str:
-    """Call the work; return the traceback if there is no record after it."""
+def _worked(store: Store, work: str, job: Job, device: str) -> tuple[str, bool]:
+    """Call the work.
+
+    Returns:
+        The traceback if there is no record after it, and whether the cause lies outside and passes, such as a full
+        disk: then the same command must go on once it has passed.
+    """
     try:
         _resolved(work)(store.folder, job, device)
     except (Exception, SystemExit) as error:
         if not store.has(job.key):
-            return failure_of(job, traceback.format_exc()).traceback
+            return failure_of(job, traceback.format_exc()).traceback, _passes(error)
         warnings.warn(f"{job} raised after it wrote its record: {error!r}", RoadworthyWarning, stacklevel=2)
-    return "" if store.has(job.key) else f"RoadworthyError: {work} came back and wrote no record {job.key} of {job}"
+    if store.has(job.key):
+        return "", False
+    return f"RoadworthyError: {work} came back and wrote no record {job.key} of {job}", False
+
+
+def _passes(error: BaseException | None) -> bool:
+    """Tell whether a full, read-only or failing disk is behind an error."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, StoreError) or (isinstance(error, OSError) and error.errno in _PASSING):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _resolved(work: str) -> Callable[[Path, Job, str], None]:
