@@ -158,7 +158,10 @@ def make_retrained(make_result: Callable[..., Result]) -> Callable[..., Result]:
             result._known.clear()
         result.settings |= {"strategy": "roar", "imputer": "mean", "training": "retrain", "labels": "given"}
         if beside:
-            result.settings["beside"] = {"road": {"score": dict(beside), "seconds": 9.0, "images": 21_600}}
+            name, higher = (result.ranking().attrs[key] for key in ("score", "higher_is_better"))
+            result._known.clear()
+            about = {"score_name": name, "higher_is_better": higher, "orders": list(result.orders)}
+            result.settings["beside"] = {"road": {"score": dict(beside), "seconds": 9.0, "images": 21_600, **about}}
         result.cost = costs(result.methods, result.orders, result.fractions, repeats)
         result.missing = list(missing)
         return result

@@ -121,12 +121,143 @@ def test_road_stands_beside_with_its_agreement(make_retrained: Make, tmp_path: P
     tau = scipy.stats.kendalltau(own[shared], [road[m] for m in shared]).statistic
     assert road_agreement(Findings.of(result)) == pytest.approx((rho, tau, 5))
     page = page_of(result, tmp_path)
-    assert f"Over 5 methods the rank correlation of the two scores is {rho:.2f} (Spearman) and {tau:.2f}" in page.text
+    said = (
+        f"Over 5 methods the rank correlation of the two scores, each in its own direction, is {rho:.2f} (Spearman)"
+    )
+    assert f"Score: symmetric gain, higher is better. {said} and {tau:.2f}" in page.text
     start = section(page, "method|rank, ROAR and KAR")
     rows = {row[0].removesuffix(" control"): row[1:] for row in page.rows[start + 1 : start + 6]}
     assert [rows[m][2] for m in ("ig-sg", "sobel", "ig", "grad", "random")] == ["1", "2", "3", "4", "5"]
     assert rows["ig"][::3] == ["1", "0.400"]
     assert f"agrees in part (Spearman {rho:.2f})" in verdict(result).trust
+
+
+PLANTED = {"ig": 1.6, "random": 0.0, "inverse:ig": -1.6}
+GAINS = {"ig": 0.5, "random": 0.0, "inverse:ig": -0.4}
+AREAS = {"ig": 0.2, "random": 0.5, "inverse:ig": 0.8}  # under the MoRF curve: lower is better
+MORF = {"score_name": "area under the MoRF curve", "higher_is_better": False, "orders": ["morf"]}
+GAIN = {"score_name": "symmetric gain", "higher_is_better": True, "orders": ["morf", "lerf"]}
+
+
+@pytest.mark.parametrize(
+    ("orders", "scores", "about"),
+    [
+        (["morf"], AREAS, MORF),
+        (["morf"], GAINS, {}),
+        (["morf"], GAINS, GAIN),
+        (["lerf"], AREAS, MORF),
+        (["morf", "lerf"], AREAS, MORF),
+        (["morf", "lerf"], GAINS, {}),
+    ],
+    ids=["MoRF only", "older, MoRF only", "gain beside MoRF", "MoRF beside LeRF", "MoRF beside gain", "older"],
+)
+@pytest.mark.parametrize("turned", [False, True])
+def test_each_score_counts_in_its_own_direction(
+    orders: list[str], scores: dict, about: dict, turned: bool, make_retrained: Make, tmp_path: Path
+) -> None:
+    if turned:
+        scores = dict(zip(scores, reversed(scores.values()), strict=True))
+    result = make_retrained(PLANTED, orders=orders)
+    result.settings["beside"]["road"] = {"score": scores, "seconds": 9.0, "images": 100, **about}
+    assert Findings.of(result).methods == ["ig", "random", "inverse:ig"]
+    expected = -1 if turned else 1
+    assert road_agreement(Findings.of(result)) == (expected, expected, 3)
+    said = "ranks the methods otherwise (Spearman −1.00)" if turned else "ranks the methods alike (Spearman 1.00)"
+    assert said in verdict(result).trust
+    page = page_of(result, tmp_path)
+    start = section(
+        page, f"method|rank, {'ROAR and KAR' if len(orders) == 2 else 'ROAR' if 'morf' in orders else 'KAR'}"
+    )
+    rows = page.rows[start + 1 : start + 4]
+    assert [row[1] for row in rows] == ["1", "2", "3"]
+    assert [row[3] for row in rows] == (["3", "2", "1"] if turned else ["1", "2", "3"])
+    name, direction = about.get("score_name", "symmetric gain"), "lower" if about == MORF else "higher"
+    own = Findings.of(result).ranking.attrs
+    both = f"{own['score']}, {own['direction']}"
+    other = f"{name}, {direction} is better"
+    assert f"Score: {both}. " in page.text or f"Score: {both}; of ROAD: {other}. " in page.text
+    assert (f"of ROAD: {other}" in page.text) == (both != other)
+    same = about.get("orders", ["morf", "lerf"]) == orders
+    assert ("shares and orders, and trains nothing" in page.text) == same
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_fewer_than_three_methods_are_no_evidence(alike: bool, make_retrained: Make, tmp_path: Path) -> None:
+    scores = {"ig": 0.5, "random": 0.1} if alike else {"ig": 0.1, "random": 0.5}
+    result = make_retrained({"ig": 1.5, "random": 0.0}, beside=scores)
+    found = verdict(result)
+    assert "there are too few methods to compare with ROAD" in found.trust
+    assert "Spearman" not in found.trust
+    assert found.level == "care"
+    page = page_of(result, tmp_path)
+    assert "Too few methods (2) for a rank correlation." in page.text
+    assert "too few methods" not in verdict(make_retrained({"ig": 1.5, "grad": 0.7, "random": 0.0})).trust
+
+
+def test_what_speaks_for_a_result_is_no_reason_for_distrust(make_retrained: Make) -> None:
+    result = make_retrained(repeats=2, missing=["1 of 9 trainings not done yet: x"])
+    trust = verdict(result).trust
+    assert trust.startswith("Trust this little: there are only 2 trainings")
+    against, _, rest = trust.partition(", although ")
+    assert "the sweep is not complete" in against
+    for good in ("the accuracy of the unmodified training is", "ranks the methods alike", "there are 300 samples"):
+        assert good in rest
+        assert good not in against
+    assert trust.count(". ") == 0
+    well = verdict(make_retrained()).trust
+    assert well.startswith("Trust this well: ")
+    assert "although" not in well
+
+
+def test_what_failed_does_not_come_by_itself(make_retrained: Make, tmp_path: Path) -> None:
+    failed = ["8 of 30 trainings failed: ig, ROAR, 90 %, repeat 0", "1 of 3 sets of maps failed: grad"]
+    waiting = ["2 of 30 trainings not done yet: ig failed: really"]
+    result = make_retrained(missing=[failed[0], *waiting, failed[1]], warnings=["left out until complete: ig"])
+    assert result.failed == failed
+    page = page_of(result, tmp_path)
+    order = ["Failed. These do not come by themselves", *failed, "Not done yet:", *waiting]
+    places = [page.text.index(text) for text in order]
+    assert places == sorted(places)
+    for said in ("--retry-failed", "failures.txt in the sweep's folder", "What failed does not come by itself"):
+        assert said in page.text
+    assert "Still to come" not in page.text
+    trust = verdict(result).trust
+    assert "8 of 30 trainings failed (listed below), 1 of 3 sets of maps failed (listed below)" in trust
+    assert "the sweep is not complete" in trust
+    only = make_retrained(missing=failed)
+    assert "the sweep is not complete" not in verdict(only).trust
+    assert "Not done yet" not in page_of(only, tmp_path).text
+    assert "--retry-failed" not in page_of(make_retrained(missing=waiting, warnings=["x"]), tmp_path).text
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"imputer": "mean"}, "filled by the mean"),
+        ({"imputer": "mean", "mean": None}, "filled by the mean"),
+        ({"imputer": "mean", "mean": [0.485, 0.456, 0.406]}, "filled by the mean (0.485, 0.456, 0.406)"),
+        ({"imputer": "mean", "mean": None, "fill_mean": [0.13066]}, "filled by the mean (0.131)"),
+        ({"imputer": "noisy-linear", "mean": [0.485]}, "filled by noisy-linear"),
+        ({"imputer": "mean", "mean": [HOSTILE]}, f"filled by the mean ({HOSTILE})"),
+    ],
+)
+def test_the_mean_that_fills_is_told(settings: dict, said: str, make_retrained: Make, tmp_path: Path) -> None:
+    result = make_retrained(PLANTED, repeats=2, n=60)
+    result.settings |= settings
+    assert re.search(re.escape(f"removed units {said}") + r"(?! \()", page_of(result, tmp_path).text)
+
+
+def test_costs_that_several_imputers_share_are_told(make_retrained: Make, tmp_path: Path) -> None:
+    result = make_retrained(PLANTED, repeats=2, n=60)
+    for imputers in (None, ["mean"], "mean"):
+        result.settings["imputers"] = imputers
+        assert "paid once" not in page_of(result, tmp_path).text
+    result.settings["imputers"] = ["mean", "noisy-linear"]
+    text = page_of(result, tmp_path).text
+    assert (
+        "fills in 2 ways (mean and noisy-linear), with a result for each. They share the unmodified trainings" in text
+    )
+    assert "every result counts these, but they were paid once" in text
 
 
 def test_what_is_missing_comes_first(make_retrained: Make, tmp_path: Path) -> None:
@@ -223,9 +354,79 @@ def test_bands_end_where_accuracies_end_and_numbers_do_not(make_retrained: Make,
     result = make_retrained(repeats=2, spread=0.03)
     assert result.curves()["high"].max() > 1
     data = json.loads(page_of(result, tmp_path).scripts[0][1])
-    assert np.max(data["readouts"]["top1"]["high"]) == 1
-    assert np.min(data["readouts"]["top1"]["low"]) >= 0
-    assert np.max(data["readouts"]["logit"]["high"]) == pytest.approx(result.curves("logit")["high"].max())
+
+    def ends(readout: str, end: str) -> np.ndarray:
+        return np.array(data["readouts"][readout][end], dtype=float)  # null becomes NaN
+
+    assert np.nanmax(ends("top1", "high")) == 1
+    assert np.nanmin(ends("top1", "low")) >= 0
+    assert np.nanmax(ends("logit", "high")) == pytest.approx(result.curves("logit")["high"].max())
+
+
+def test_what_is_shown_of_an_interval_is_possible_and_what_is_written_is_not_cut(
+    make_retrained: Make, tmp_path: Path
+) -> None:
+    for orders, lowest in ((["morf", "lerf"], -1), (["morf"], 0)):
+        result = make_retrained(repeats=2, spread=0.2, orders=orders)
+        result.scores.top1[0, 0, 1:, 0] = result.scores.top1[0, -1, 1:, 1] = (
+            1  # one training of ig is all, one nothing
+        )
+        result.scores.top1[0, 0, 1:, 1] = 0
+        result._known.clear()
+        ranking, points = result.ranking(), result.over_repeats()
+        assert ranking["low"].min() < lowest
+        assert points["low"].min() < 0
+        page = page_of(result, tmp_path)
+        for heading in ("method|evaluation|0\u00a0%", "rank|method|group"):
+            start = section(page, heading)
+            rows = page.rows[start + 1 : start + 1 + len(result.methods)]
+            found = [re.findall(r"(−?\d\.\d{3}) to (−?\d\.\d{3})", " ".join(row)) for row in rows]
+            shown = np.array([end.replace("−", "-") for row in found for pair in row for end in pair], dtype=float)
+            assert shown.size
+            assert shown.min() >= (lowest if heading.startswith("rank") else 0)
+            assert shown.max() <= 1
+        assert (
+            f"Intervals are cut off at {'−1' if lowest else '0'} and 1, beyond which nothing is possible" in page.text
+        )
+        assert "point by point, cut off at 0 and 1, beyond which nothing is possible" in page.text
+        assert not re.search(r"interval (−[2-9]|−?\d\d|[2-9])\.", verdict(result).leads)
+    narrow = page_of(make_retrained(spread=0.001, base=0.5), tmp_path)
+    assert "cut off" not in narrow.text
+
+
+def test_trainings_that_agree_by_chance_show_no_interval(make_retrained: Make, tmp_path: Path) -> None:
+    result = make_retrained(repeats=2)
+    for readout in ("top1", "top5", "probability", "logit"):
+        result.scores[readout][:] = result.scores[readout][..., :1, :]
+    assert np.isnan(result.pairwise()["low"]).all()
+    page = page_of(result, tmp_path)
+    start = section(page, "method|evaluation|0\u00a0%")
+    assert all(cell.endswith("± 0.000–") for cell in page.rows[start + 1][2:])
+    assert page.rows[section(page, "rank|method|group") + 1][4] == "–"
+    assert "No interval (–) where all trainings give the same number" in page.text
+    assert "p, before the correction, is then that of the sign-flip test, 0.5, and 1 for no difference" in page.text
+    assert "– to –" not in page.text
+    curves_figure(result)
+    other = page_of(make_retrained(repeats=3), tmp_path).text
+    assert "sign-flip" not in other
+
+
+def test_random_under_both_orders_is_zero_because_its_trainings_are_shared(
+    make_retrained: Make, tmp_path: Path
+) -> None:
+    said = "Both orders share the trainings of random, so its gain is exactly 0, without spread."
+    result = make_retrained(repeats=3)
+    assert said not in page_of(result, tmp_path).text
+    m = result.methods.index("random")
+    for readout in ("top1", "top5", "probability", "logit"):
+        result.scores[readout][m, 1] = result.scores[readout][m, 0]
+    result._known.clear()
+    page = page_of(result, tmp_path)
+    assert said in page.text
+    assert (
+        page.rows[section(page, "rank|method|group") + 1 + Findings.of(result).methods.index("random")][3] == "0.000"
+    )
+    assert said not in page_of(make_retrained(repeats=3, orders=["morf"]), tmp_path).text
 
 
 def test_the_downloads_hold_points_and_costs(five: tuple[Result, Page]) -> None:

@@ -58,6 +58,32 @@ def test_no_ranking_where_nothing_is_told_apart(make_result: Make) -> None:
     assert "chance alone could order the methods so" in found.trust
 
 
+def test_a_single_pair_is_spoken_of_as_one(make_result: Make) -> None:
+    leads = verdict(make_result({"a": 0.0, "random": 0.0})).leads
+    assert leads.startswith(
+        "No ranking: the two methods cannot be told apart, so neither is shown to be better, not "
+    )
+    assert "pairs" not in leads
+    assert "the one pairwise difference is real" in verdict(make_result({"a": 1.6, "b": 0.0})).leads
+
+
+def test_two_methods_are_too_few_to_compare_the_orders(make_result: Make) -> None:
+    found = verdict(make_result({"a": 1.6, "random": 0.0}))
+    assert "there are too few methods to compare the two orders" in found.trust
+    assert ("Spearman" in found.trust, found.level) == (False, "care")
+    found = verdict(make_result({"a": (2.0, 0.2), "b": (0.2, 2.0)}))
+    assert "the two orders rank the two methods against each other" in found.trust
+    assert ("Spearman" in found.trust, found.level) == (False, "little")
+
+
+def test_reasons_for_distrust_stand_before_what_speaks_for_it(make_result: Make) -> None:
+    trust = verdict(make_result(n=20, warnings=["x"])).trust
+    against, _, speaking_for = trust.partition(", although ")
+    assert against.startswith("Trust this little: there are only 20 samples")
+    assert against.endswith("there is 1 warning below")
+    assert "intact accuracy is" in speaking_for
+
+
 @pytest.mark.parametrize("control", ["random", "sobel", "center", "constant", "inverse:ig"])
 def test_a_control_that_leads_is_said_plainly(make_result: Make, control: str) -> None:
     leads = verdict(make_result({"ig": 0.3, "grad": 0.2, control: 1.8})).leads

@@ -97,8 +97,11 @@ def test_pairing_takes_the_shared_part_out() -> None:
 
 def test_equal_methods_differ_by_nothing() -> None:
     found = paired_repeats(planted())
-    cell = (found.difference[1, 2], found.difference_low[1, 2], found.difference_high[1, 2], found.p[1, 2])
-    assert cell == (0.0, 0.0, 0.0, 1.0)
+    assert (found.difference[1, 2], found.p[1, 2]) == (0.0, 1.0)
+    assert np.isnan([found.difference_low[1, 2], found.difference_high[1, 2]]).all()
+    assert not found.difference_low.diagonal().any(), "a method's difference to itself is certain"
+    many = paired_repeats(planted(6))
+    assert many.difference_low[1, 2] == many.difference_high[1, 2] == 0.0
 
 
 @pytest.mark.filterwarnings("ignore:Precision loss:RuntimeWarning")
@@ -108,7 +111,11 @@ def test_a_difference_without_spread_is_judged_by_its_signs(repeats: int) -> Non
     base = np.random.default_rng(5).random(repeats)
     found = paired_repeats([base + 0.1, base])
     assert found.p[0, 1] == pytest.approx(2 * 0.5**repeats)
-    assert found.difference_low[0, 1] == found.difference_high[0, 1] == pytest.approx(0.1)
+    ends = [found.difference_low[0, 1], found.difference_high[0, 1]]
+    if found.p[0, 1] > 0.05:  # the same test excludes no difference at all
+        assert np.isnan(ends).all()
+    else:
+        assert ends == pytest.approx([0.1, 0.1])
     flips = [
         np.mean([s * 0.1 for s in signs])
         for signs in np.ndindex(*[2] * repeats)
@@ -116,6 +123,21 @@ def test_a_difference_without_spread_is_judged_by_its_signs(repeats: int) -> Non
     ]
     assert found.p[0, 1] == pytest.approx(np.mean(np.abs(flips) >= 0.1 - 1e-12))
     assert scipy.stats.ttest_rel(base + 0.1, base).pvalue < 1e-12
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.99])
+@pytest.mark.parametrize("repeats", [2, 3, 5, 6, 7, 8])
+def test_a_mean_without_spread_has_an_interval_where_signs_could_exclude_something(
+    repeats: int, level: float
+) -> None:
+    found = over_repeats([[0.1 + 0.2] * repeats, np.linspace(0, 1, repeats)], level=level)
+    signs = 2 * np.array(list(np.ndindex(*[2] * repeats))) - 1
+    p = np.mean(np.abs(signs.mean(axis=1)) >= 1 - 1e-12)  # of any other mean, by all flips of the signs
+    assert float(found.sd[0]) == 0
+    assert np.isnan([found.low[0], found.high[0]]).all() == (p > 1 - level)
+    if p <= 1 - level:
+        assert [found.low[0], found.high[0]] == pytest.approx([0.3, 0.3])
+    assert found.low[1] < found.mean[1] < found.high[1]
 
 
 @settings(max_examples=40, deadline=None)
@@ -138,7 +160,8 @@ def test_the_ranking_is_laid_out_as_that_over_samples() -> None:
     other = rank_methods(scores, NAMES, draws=500)
     assert list(table.columns) == [*other.columns, "sd", "n"]
     assert set(table.attrs) == set(other.attrs)
-    assert json.loads(json.dumps(table.attrs)) == table.attrs
+    assert json.dumps(json.loads(json.dumps(table.attrs))) == json.dumps(table.attrs)
+    assert table.copy().attrs == table.attrs
     assert table["method"].tolist() == ["ig", "twin", "grad", "random"]
     assert table["rank"].tolist() == [1, 1, 3, 4]
     assert table["group"].tolist() == ["a", "a", "b", "c"]

@@ -194,21 +194,31 @@ def show(result: Result, written: dict[str, Path]) -> None:
 
     ranking = result.ranking()
     title = f"{ranking.attrs['score']} ({ranking.attrs['readout']}), n = {counted(result)}"
-    print_frame(printed(ranking), title)
+    print_frame(printed(ranking, result.readout), title)
     found = verdict(result)
     for sentence in (found.leads, found.trust):
         out.print(sentence, markup=False, highlight=False, soft_wrap=True)
-    if result.missing:
-        out.print(f"still missing: {len(result.missing)}, listed in the report", markup=False, highlight=False)
+    for line in result.missing:
+        what = line.partition(": ")[0]
+        again = (
+            "; --retry-failed does them again, the tracebacks are in failures.txt" if line in result.failed else ""
+        )
+        out.print(f"missing: {what}, see the report{again}", markup=False, highlight=False, soft_wrap=True)
     out.print(f"report: {written['report.html']}", markup=False, highlight=False, soft_wrap=True)
 
 
-def printed(ranking: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns of a ranking that go on a terminal; the rest is in ranking.csv and in the report."""
+def printed(ranking: pd.DataFrame, readout: str) -> pd.DataFrame:
+    """Return what of a ranking goes on a terminal; the rest is in ranking.csv and in the report.
+
+    Intervals are cut off where the score of that readout ends; one that is not known is a dash.
+    """
+    from roadworthy.report.findings import shown_ranking
+
     spare = ["sd", "n"]
     if {"morf_area", "lerf_area"} <= set(ranking.columns):
         spare.append("aoc")  # the intact accuracy less the MoRF area
-    return ranking.drop(columns=spare, errors="ignore")
+    shown = shown_ranking(ranking, readout).drop(columns=spare, errors="ignore")
+    return shown.astype(object).where(shown.notna(), "–")
 
 
 def counted(result: Result) -> str:
@@ -229,7 +239,7 @@ def as_record(result: Result, written: dict[str, Path]) -> dict[str, Any]:
         "score": ranking.attrs["score"],
         "direction": ranking.attrs["direction"],
         "readout": ranking.attrs["readout"],
-        "ranking": ranking.to_dict(orient="records"),
+        "ranking": ranking.astype(object).where(ranking.notna(), None).to_dict(orient="records"),
         "below_control": list(found.below_control),
         "labels": result.settings.get("labels", "given"),
         "intact_accuracy": result.intact_accuracy,
@@ -238,6 +248,7 @@ def as_record(result: Result, written: dict[str, Path]) -> dict[str, Any]:
         "unit": result.unit,
         "trainings": result.repeats if result.retrained else 0,
         "missing": result.missing,
+        "failed": result.failed,
         "cost": result.cost.groupby("work")[["seconds", "images"]].sum().to_dict(orient="index"),
         "warnings": result.warnings,
         "provenance": result.provenance,

@@ -5,6 +5,7 @@ Reads and writes a folder of plain files (Parquet, JSON, NumPy without pickle) a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from roadworthy.statistics import RankAgreement, pairwise_table, rank_agreement
 
 READOUTS = ("top1", "top5", "probability", "logit")
 FORMAT = 1
+_FAILED = re.compile(r"\d+ of \d+ [^:]* failed(:|$)")
 WORK = ("retrain", "maps", "road")
 COST = ("work", "method", "order", "fraction", "repeat", "seconds", "images")
 
@@ -98,14 +100,17 @@ class Result:
         classes: class names; empty when unknown.
         method_info: a row per method: share of tied units, number of constant maps, completeness gap, ...
         settings: the strategy and every option, as used. ``settings["beside"]["road"]``, where present, is ROAD on
-            the same maps, samples, shares and orders: ``{"score": {method: value}, "seconds": s, "images": n}``.
+            the same maps, samples, shares and orders: ``{"score": {method: value}, "score_name": text,
+            "higher_is_better": bool, "orders": [...], "seconds": s, "images": n}``. Where the direction is not told,
+            the score is the symmetric gain of both orders.
         provenance: n, hash of the ids, seed, device, versions.
         warnings: what the user should know.
         sheet: samples for pictures, or None.
         cost: a row per piece of work: work (``"retrain"``, ``"maps"``, ``"road"``), method, order, fraction, repeat
             (empty or NaN where it serves several), seconds of wall time, images (trained: the epochs multiply them;
             explained; or scored).
-        missing: a line per point that was asked for and is not there yet; the scores hold none of them.
+        missing: lines that name what was asked for and is not there, what failed and what is not done yet; the scores
+            hold none of it.
     """
 
     methods: list[str]
@@ -140,6 +145,11 @@ class Result:
     def unit(self) -> str:
         """What intervals are over: ``"trainings"`` where there are two or more of each point, else ``"samples"``."""
         return "trainings" if self.retrained and self.repeats > 1 else "samples"
+
+    @property
+    def failed(self) -> list[str]:
+        """The lines of ``missing`` that tell of failures: these do not come unless they are asked for again."""
+        return [line for line in self.missing if _FAILED.match(line)]
 
     @property
     def readout(self) -> str:
@@ -181,7 +191,8 @@ class Result:
                 trainings.
 
         Returns:
-            Columns method, order, fraction, value, low, high.
+            Columns method, order, fraction, value, low, high; low and high as those of :meth:`over_repeats` where the
+            unit is the training.
         """
         chosen = readout or self.readout
         return self._once(
@@ -227,7 +238,9 @@ class Result:
 
         Returns:
             Columns method, order, fraction, mean, sd (ddof 1), n (repeats), low and high; with one repeat sd, low and
-            high are NaN. An interval is not cut off where an accuracy ends.
+            high are NaN, and low and high also where a few repeats have no spread (see
+            :func:`roadworthy.statistics.over_repeats`). An interval is not cut off where an accuracy ends; the report
+            shows the part of it that is possible.
         """
         return scoring.summary(self, readout or self.readout, level)
 

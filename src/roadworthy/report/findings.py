@@ -53,6 +53,11 @@ class Findings:
         agreement = result.agreement(readout) if len(result.orders) == 2 else None
         return cls(result, readout, result.ranking(readout, level=level), agreement)
 
+    @cached_property
+    def shown(self) -> pd.DataFrame:
+        """The ranking as it is shown: no interval reaches beyond what a score can be."""
+        return shown_ranking(self.ranking, self.readout)
+
     @property
     def methods(self) -> list[str]:
         """Names, best first."""
@@ -84,8 +89,8 @@ class Findings:
         return self.agreement is not None
 
     def row(self, method: str) -> pd.Series:
-        """The method's row of the ranking."""
-        return self.ranking.iloc[self._place[method]]
+        """The method's row of the ranking as it is shown."""
+        return self.shown.iloc[self._place[method]]
 
     def apart(self, method: str, other: str) -> bool:
         """Whether the two methods are told apart: Holm's p over all pairs is at most 1 - level."""
@@ -177,23 +182,46 @@ def failed_trainings(result: Result) -> int:
     return sum(not statistics.above_chance(count, result.n, class_count(result)) for count in right)
 
 
+@dataclass(frozen=True)
+class Road:
+    """ROAD beside a result: the score of each method, what it is called, and its direction."""
+
+    score: dict[str, float]
+    name: str
+    higher_is_better: bool
+    same_orders: bool
+
+    @property
+    def direction(self) -> str:
+        """The direction in words."""
+        return f"{'higher' if self.higher_is_better else 'lower'} is better"
+
+
+def road_beside(result: Result) -> Road | None:
+    """ROAD where it was run beside, for comparison; without a direction it is the symmetric gain of older results."""
+    road = (result.settings.get("beside") or {}).get("road") or {}
+    if not road.get("score"):
+        return None
+    if "higher_is_better" not in road:
+        return Road(dict(road["score"]), "symmetric gain", True, len(result.orders) == 2)
+    same = road.get("orders") in (result.orders, result.orders[::-1])
+    return Road(dict(road["score"]), str(road.get("score_name", "score")), bool(road["higher_is_better"]), same)
+
+
 def road_agreement(found: Findings) -> tuple[float, float, int] | None:
     """Spearman and Kendall between this ranking and ROAD's on the same maps, and over how many methods.
 
-    None where ROAD does not stand beside the result.
+    Each score counts in its own direction, so that 1 is the same ranking. None where ROAD does not stand beside the
+    result; NaN where a ranking is undefined.
     """
-    road = road_scores(found.result)
-    shared = [method for method in found.methods if method in road]
-    if not shared:
+    road = road_beside(found.result)
+    shared = [method for method in found.methods if road and method in road.score]
+    if road is None or not shared:
         return None
-    own, other = [float(found.row(method)["score"]) for method in shared], [road[method] for method in shared]
+    sign = 1 if road.higher_is_better == bool(found.ranking.attrs["higher_is_better"]) else -1
+    own = [float(found.row(method)["score"]) for method in shared]
+    other = [sign * float(road.score[method]) for method in shared]
     return float(statistics.spearman(own, other)), float(statistics.kendall(own, other)), len(shared)
-
-
-def road_scores(result: Result) -> dict[str, float]:
-    """ROAD's score by method where it was run beside, for comparison; else empty."""
-    beside = result.settings.get("beside") or {}
-    return dict((beside.get("road") or {}).get("score", {}))
 
 
 def orders_of(result: Result) -> dict[str, OrderWords]:
@@ -217,11 +245,37 @@ def interval_kind(result: Result) -> str:
     return "t-interval" if result.unit == "trainings" else "bootstrap interval"
 
 
-def within_range(curves: pd.DataFrame, readout: str) -> pd.DataFrame:
-    """Cut bands off where a readout ends: a t-interval over few trainings reaches beyond, and would spoil a chart."""
+def within_range(frame: pd.DataFrame, readout: str, lowest: float = 0.0) -> pd.DataFrame:
+    """Cut the columns low and high off where values end, at ``lowest`` and 1; a logit has no ends.
+
+    A t-interval over few trainings reaches beyond. What is cut off is impossible, so the rest covers as often.
+    """
     if readout == "logit":
-        return curves
-    return curves.assign(low=curves["low"].clip(0, 1), high=curves["high"].clip(0, 1))
+        return frame
+    return frame.assign(**{column: frame[column].clip(lowest, 1) for column in ("low", "high")})
+
+
+def shown_ranking(ranking: pd.DataFrame, readout: str) -> pd.DataFrame:
+    """Cut the intervals of a ranking off where its score ends: a gain is in [-1, 1], an area in [0, 1]."""
+    return within_range(ranking, readout, -1.0 if {"morf_area", "lerf_area"} <= set(ranking.columns) else 0.0)
+
+
+def interval_notes(frame: pd.DataFrame, shown: pd.DataFrame, *, lowest: str = "0") -> str:
+    """Say of intervals what a reader would wonder about: that they are cut off, or not there.
+
+    Args:
+        frame: with columns low and high.
+        shown: the same as it is shown.
+        lowest: where intervals end below, in words.
+    """
+    ends = ["low", "high"]
+    notes = ""
+    if not frame[ends].equals(shown[ends]):
+        notes += f" Intervals are cut off at {lowest} and 1, beyond which nothing is possible."
+    missing = frame["low"].isna()
+    if missing.any() and (frame.get("n", pd.Series(2, frame.index)) > 1).all():
+        notes += " No interval (–) where all trainings give the same number: a few that agree do not show the spread."
+    return notes
 
 
 def labelled(result: Result) -> bool:

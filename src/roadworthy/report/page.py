@@ -6,6 +6,7 @@ import base64
 import hashlib
 from pathlib import Path
 from string import Template
+from typing import Any
 
 import roadworthy
 from roadworthy.errors import InputError
@@ -80,14 +81,27 @@ def _page(material: Material, title: str | None) -> str:
 
 
 def _about(result: Result) -> str:
-    imputer = result.settings.get("imputer")
-    filled = f" · removed units filled by {escape(imputer)}" if imputer else ""
+    filled = _filled(result.settings)
     count = len(result.methods)
     methods = f"{count} method{'s' if count > 1 else ''}"
     samples = f"{number(result.n)} sample{'s' if result.n > 1 else ''}"
     if result.retrained:
         samples += f" · {result.repeats} training{'s' if result.repeats > 1 else ''} of each point"
     return f"{samples} · {methods} · {orders_in_words(result.orders, result.retrained)}{filled}"
+
+
+def _filled(settings: dict[str, Any]) -> str:
+    imputer = settings.get("imputer")
+    if not imputer:
+        return ""
+    values = settings.get("fill_mean") or settings.get("mean")
+    if imputer == "mean" and isinstance(values, list):
+        return f" · removed units filled by the mean ({', '.join(escape(_short(value)) for value in values)})"
+    return f" · removed units filled by {'the mean' if imputer == 'mean' else escape(imputer)}"
+
+
+def _short(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, int | float) else str(value)
 
 
 def _policy(scripts: list[str]) -> str:

@@ -7,26 +7,45 @@ import math
 import pandas as pd
 
 from roadworthy.evaluation.result import Result
-from roadworthy.report.findings import Material, orders_of, road_agreement, road_scores, words_of
-from roadworthy.report.tables import head_cell, row_head, table
-from roadworthy.report.text import duration, escape, number, percent
+from roadworthy.report.findings import (
+    Material,
+    interval_notes,
+    orders_of,
+    road_agreement,
+    road_beside,
+    within_range,
+    words_of,
+)
+from roadworthy.report.tables import head_cell, interval, row_head, table
+from roadworthy.report.text import duration, escape, listed, number, percent
+from roadworthy.report.verdict import COMPARABLE
 
 _SHOWN = 12  # missing points before the rest is folded away
 
 
 def missing_section(result: Result) -> str:
-    """The points that are not there yet."""
+    """The points that are not there: those that failed, and those that are not done yet."""
     if not result.missing:
         return ""
-    lines = [f"<li>{escape(line)}</li>" for line in result.missing]
-    more = ""
-    if len(lines) > _SHOWN:
-        rest = "".join(lines[_SHOWN:])
-        more = f"<details><summary>{len(lines) - _SHOWN} more</summary><ul>{rest}</ul></details>"
-    return (
-        "<p>This is what there is so far: all numbers below are of the points that are there. Still to come:</p>"
-        f'<ul class="warnings">{"".join(lines[:_SHOWN])}</ul>{more}'
+    failed = _folded(
+        "Failed. These do not come by themselves, nor does what needs them: the same command with --retry-failed "
+        "does them again. The tracebacks are in failures.txt in the sweep's folder.",
+        result.failed,
     )
+    waiting = _folded("Not done yet:", [line for line in result.missing if line not in result.failed])
+    intro = "<p>This is what there is so far: all numbers below are of the points that are there.</p>"
+    return f"{intro}{failed}{waiting}"
+
+
+def _folded(what: str, lines: list[str]) -> str:
+    if not lines:
+        return ""
+    items = [f"<li>{escape(line)}</li>" for line in lines]
+    more = ""
+    if len(items) > _SHOWN:
+        rest = "".join(items[_SHOWN:])
+        more = f"<details><summary>{len(items) - _SHOWN} more</summary><ul>{rest}</ul></details>"
+    return f'<p>{what}</p><ul class="warnings">{"".join(items[:_SHOWN])}</ul>{more}'
 
 
 def points_section(material: Material) -> dict[str, str]:
@@ -38,16 +57,17 @@ def points_section(material: Material) -> dict[str, str]:
 
 def _points(result: Result, readout: str) -> str:
     frame, words = result.over_repeats(readout), orders_of(result)
+    shown = within_range(frame, readout)
     head = [
         head_cell("method", "left"),
         head_cell("evaluation", "left"),
         *map(head_cell, map(percent, result.fractions)),
     ]
     rows = []
-    for (method, order), part in frame.groupby(["method", "order"], sort=False):
+    for (method, order), part in shown.groupby(["method", "order"], sort=False):
         cells = "".join(
             f"<td>{number(mean)}{'' if math.isnan(sd) else f' ± {number(sd)}'}<br>"
-            f"<small class='muted'>{number(low)} to {number(high)}</small></td>"
+            f"<small class='muted'>{interval(low, high)}</small></td>"
             for mean, sd, low, high in part[["mean", "sd", "low", "high"]].itertuples(index=False)
         )
         rows.append(f'<tr>{row_head(method)}<td class="left">{words[str(order)].short}</td>{cells}</tr>')
@@ -57,37 +77,53 @@ def _points(result: Result, readout: str) -> str:
     caption = (
         f"{what[:1].upper()}{what[1:]} on {number(result.n)} test samples by the share removed: "
         f"{several if result.repeats > 1 else one}. 0\u00a0% is the unmodified training, the same in every row."
+        f"{interval_notes(frame, shown)}"
     )
     return table(escape(caption), head, rows, label=f"Points, {what}")
 
 
 def beside_section(material: Material) -> str:
     """ROAD's ranking beside the one of retraining."""
-    found, road = material.main, road_scores(material.result)
+    found, road = material.main, road_beside(material.result)
     agreed = road_agreement(found)
-    if agreed is None:
+    if road is None or agreed is None:
         return ""
-    rho, tau, count = agreed
-    better = 1 if found.ranking.attrs["higher_is_better"] else -1
-    shared = [method for method in found.methods if method in road]
-    ranks = {method: 1 + sum(better * road[other] > better * road[method] for other in shared) for method in shared}
+    shared = [method for method in found.methods if method in road.score]
+    scores = {method: float(road.score[method]) for method in shared}
+    own_scores = {method: float(found.row(method)["score"]) for method in shared}
+    own_ranks = _ranks(own_scores, bool(found.ranking.attrs["higher_is_better"]))
+    ranks = _ranks(scores, road.higher_is_better)
     own = _retraining(material.result)
     heads = ("method", f"rank, {own}", f"score, {own}", "rank, ROAD", "score, ROAD")
     head = [head_cell(text, "" if i else "left") for i, text in enumerate(heads)]
     rows = [
-        f"<tr>{row_head(method)}<td>{found.row(method)['rank']}</td><td>{number(found.row(method)['score'])}</td>"
-        f"<td>{ranks[method]}</td><td>{number(float(road[method]))}</td></tr>"
+        f"<tr>{row_head(method)}<td>{own_ranks[method]}</td><td>{number(own_scores[method])}</td>"
+        f"<td>{ranks[method]}</td><td>{number(scores[method])}</td></tr>"
         for method in shared
     ]
-    caption = (
-        f"Score: {found.score_name}, {found.ranking.attrs['direction']}. Over {count} methods the rank correlation "
-        f"of the two scores is {number(rho, 2)} (Spearman) and {number(tau, 2)} (Kendall)."
-    )
+    said = [f"{found.score_name}, {found.ranking.attrs['direction']}", f"{road.name}, {road.direction}"]
+    score = said[0] if said[0] == said[1] else f"{said[0]}; of ROAD: {said[1]}"
+    caption = f"Score: {score}. {_agreed(*agreed)}"
+    same = "shares and orders" if road.same_orders else "and shares, if not in the same orders"
     return (
-        "<p>ROAD asks one model, with the same maps, test samples, shares and orders, and trains nothing. It shows "
+        f"<p>ROAD asks one model, with the same maps, test samples, {same}, and trains nothing. It shows "
         "the model images that it was not trained on. Retraining avoids this, but a new model can learn from where "
         "the holes are. Where the two disagree, neither should be believed by itself.</p>"
         + table(escape(caption), head, rows, label="ROAD beside retraining")
+    )
+
+
+def _ranks(scores: dict[str, float], higher_is_better: bool) -> dict[str, int]:
+    sign = 1 if higher_is_better else -1
+    return {name: 1 + sum(sign * other > sign * value for other in scores.values()) for name, value in scores.items()}
+
+
+def _agreed(rho: float, tau: float, count: int) -> str:
+    if count < COMPARABLE:
+        return f"Too few methods ({count}) for a rank correlation."
+    return (
+        f"Over {count} methods the rank correlation of the two scores, each in its own direction, is "
+        f"{number(rho, 2)} (Spearman) and {number(tau, 2)} (Kendall)."
     )
 
 
@@ -107,7 +143,18 @@ def cost_section(result: Result) -> str:
         "summed over pieces, whether they ran one after the other or side by side."
     )
     head = [head_cell(text, "" if i else "left") for i, text in enumerate(heads)]
-    return table(escape(caption), head, rows, label="Cost") + _ratio(result)
+    return table(escape(caption), head, rows, label="Cost") + _ratio(result) + _shared_cost(result)
+
+
+def _shared_cost(result: Result) -> str:
+    imputers = result.settings.get("imputers")
+    if not isinstance(imputers, list) or len(imputers) < 2:
+        return ""
+    return (
+        f"<p>The sweep fills in {len(imputers)} ways ({escape(listed([str(name) for name in imputers]))}), with a "
+        "result for each. They share the unmodified trainings, the attribution maps and ROAD: every result counts "
+        "these, but they were paid once.</p>"
+    )
 
 
 def _totals(cost: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:

@@ -12,7 +12,15 @@ from roadworthy.evaluation.result_files import with_meaning
 from roadworthy.report import retrained, tables
 from roadworthy.report.chart import switches
 from roadworthy.report.figures import curves_figure, write_figure
-from roadworthy.report.findings import Material, above_chance, chance, interval_kind, labelled, units_of
+from roadworthy.report.findings import (
+    Material,
+    above_chance,
+    chance,
+    interval_kind,
+    labelled,
+    units_of,
+    within_range,
+)
 from roadworthy.report.sheet import sheet_section
 from roadworthy.report.text import asset, escape, number, percent
 from roadworthy.report.verdict import judge
@@ -92,7 +100,8 @@ def _warnings(result: Result) -> str:
     lines = [*_ONE_TRAINING, *result.warnings] if result.retrained and result.repeats == 1 else result.warnings
     if not lines:
         return ""
-    return f'<ul class="warnings">{"".join(f"<li>{escape(line)}</li>" for line in lines)}</ul>'
+    failed = "<p>What failed does not come by itself: see What is missing.</p>" if result.failed else ""
+    return f'<ul class="warnings">{"".join(f"<li>{escape(line)}</li>" for line in lines)}</ul>{failed}'
 
 
 def _curves(material: Material) -> str:
@@ -103,9 +112,11 @@ def _curves(material: Material) -> str:
     if not result.retrained:  # a section of its own has them
         parts = {key: tables.curve_table(result, frame, key) for key, frame in material.curves.items()}
         numbers = f"<details><summary>The numbers of these curves</summary>{_per_readout(parts)}</details>"
+    cut = any(not within_range(frame, key).equals(frame) for key, frame in material.curves.items())
     return (
         f"<p>{_question(result)} Bands are 95\u00a0% {interval_kind(result)}s over {units_of(result)}, point by "
-        f"point; controls are grey.</p>{switches(material)}"
+        f"point{', cut off at 0 and 1, beyond which nothing is possible' if cut else ''}; controls are grey.</p>"
+        f"{switches(material)}"
         f'<div id="chart" class="no-js-hidden" role="figure" aria-label="{escape(alt)}"></div>'
         f'<img class="static" src="{_static_curves(result)}" alt="{escape(alt)}">'
         f"{numbers}"

@@ -7,10 +7,20 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from roadworthy.evaluation.result import Result
-from roadworthy.report.findings import Findings, Standing, interval_kind, orders_of, units_of, words_of
+from roadworthy.report.findings import (
+    Findings,
+    Standing,
+    interval_kind,
+    interval_notes,
+    orders_of,
+    units_of,
+    within_range,
+    words_of,
+)
 from roadworthy.report.styles import is_control
 from roadworthy.report.text import escape, number, p_value, percent, signed
 
@@ -46,9 +56,10 @@ def ranking_table(found: Findings) -> str:
         f"Score: {escape(found.score_name)} of the {found.words.name}, "
         f"{found.ranking.attrs['direction']}; {percent(found.level)} {interval_kind(found.result)} over "
         f"{units_of(found.result)}. Methods that share a letter in <i>group</i> are not told apart."
-        f"{_aoc_words(found)}"
+        f"{_aoc_words(found)}{_shared_random(found)}"
+        f"{interval_notes(found.ranking, found.shown, lowest='−1' if found.both_orders else '0')}"
     )
-    bounds = _bounds(found.ranking)
+    bounds = _bounds(found.shown)
     rows = [_ranking_row(found, found.row(method), bounds) for method in found.methods]
     return table(caption, head, rows, label=f"Ranking by {found.words.name}")
 
@@ -62,6 +73,16 @@ def _aoc_words(found: Findings) -> str:
         f" AOC is the area over the curve of {first.short}: the mean loss against the unmodified training, {better} "
         "is better."
     )
+
+
+def _shared_random(found: Findings) -> str:
+    result = found.result
+    if not (result.retrained and found.both_orders and "random" in result.methods):
+        return ""
+    values = result.scores[found.readout][result.methods.index("random")]
+    if not np.array_equal(values[0], values[1]):
+        return ""
+    return " Both orders share the trainings of random, so its gain is exactly 0, without spread."
 
 
 # columns of the ranking that only some results have
@@ -90,7 +111,7 @@ def _ranking_row(found: Findings, row: pd.Series, bounds: tuple[float, float]) -
         row_head(row["method"]),
         f'<td class="left">{escape(row["group"])}</td>',
         f"<td>{number(row['score'])}</td>",
-        f"<td>{_interval(row['low'], row['high'])}</td>",
+        f"<td>{interval(row['low'], row['high'])}</td>",
         f'<td class="left">{_range_picture(row, bounds)}</td>',
         f'<td class="left {colour}">{_STANDING[standing]}</td>',
         *(f"<td>{number(row[f'{order}_area'])}</td>" for order in orders_of(found.result)),
@@ -99,7 +120,8 @@ def _ranking_row(found: Findings, row: pd.Series, bounds: tuple[float, float]) -
     return f"<tr>{''.join(cells)}</tr>"
 
 
-def _interval(low: float, high: float) -> str:
+def interval(low: float, high: float) -> str:
+    """An interval, or a dash where it is not known."""
     return "–" if math.isnan(low) else f"{number(low)} to {number(high)}"
 
 
@@ -131,7 +153,7 @@ def pairwise_matrix(found: Findings) -> str:
     caption = (
         f"Difference in {escape(found.score_name)} ({found.words.name}), row minus column; a positive "
         f"difference means {better}. Bold and shaded: told apart, p ≤ {number(1 - found.level, 2)} after Holm's "
-        "correction for all pairs."
+        f"correction for all pairs.{_flat_differences(found)}"
     )
     head = [
         '<th class="left" scope="col">row minus column</th>',
@@ -143,6 +165,16 @@ def pairwise_matrix(found: Findings) -> str:
         cells = [_pair_cell(found, method, other, top) for other in found.methods]
         rows.append(f"<tr>{row_head(method)}{''.join(cells)}</tr>")
     return table(caption, head, rows, label="Pairwise differences", css="matrix")
+
+
+def _flat_differences(found: Findings) -> str:
+    if not found.by_trainings or not np.isnan(found.ranking.attrs["difference_low"]).any():
+        return ""
+    return (
+        " Where all trainings give the same difference its spread and its interval are not known; p, before the "
+        f"correction, is then that of the sign-flip test, {2.0 ** (1 - found.result.repeats):.3g}, and 1 for no "
+        "difference."
+    )
 
 
 def _pair_cell(found: Findings, method: str, other: str, top: float) -> str:
@@ -191,7 +223,7 @@ def curve_table(result: Result, curves: pd.DataFrame, readout: str) -> str:
         *(head_cell(percent(p)) for p in result.fractions),
     ]
     rows = []
-    for (method, order), part in curves.groupby(["method", "order"], sort=False):
+    for (method, order), part in within_range(curves, readout).groupby(["method", "order"], sort=False):
         cells = "".join(
             f"<td>{number(v)}<br><small class='muted'>{number(a)} – {number(b)}</small></td>"
             for v, a, b in part[["value", "low", "high"]].itertuples(index=False)

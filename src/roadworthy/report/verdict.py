@@ -23,6 +23,7 @@ from roadworthy.statistics import least_difference
 AGREE, PARTLY = 0.8, 0.5  # mean Spearman correlation of the two orders: from here on they agree, or agree in part
 FEW, TOO_FEW = 100, 30  # samples: below these, trust with care, or little
 ENOUGH, SOME = 5, 3  # trainings of each point: below these, trust with care, or little
+COMPARABLE = 3  # methods: a rank correlation over fewer is no evidence
 RARE = 50  # samples: below these a rare event may not have occurred yet; see roadworthy.statistics.bootstrap
 
 Trust = Literal["good", "care", "little", "none"]
@@ -65,9 +66,10 @@ def verdict(result: Result, *, level: float = 0.95) -> Verdict:
     Differences are real where two methods are told apart, Holm-corrected over all pairs: by the paired bootstrap over
     samples or, after retraining with two repeats or more, by the paired t-test over trainings. Methods told apart
     below a control are named. Trust falls with an intact accuracy at chance, no labels, orders that contradict each
-    other, a single order, few samples, and warnings. After retraining it also falls with few trainings, with points
-    that are missing, and where ROAD does not stand beside it or ranks otherwise: retraining alone cannot see whether
-    masks give the class away.
+    other, a single order, few samples, and warnings; these stand first, and what speaks for the result follows. After
+    retraining it also falls with few trainings, with points that are missing, and where ROAD does not stand beside it
+    or ranks otherwise: retraining alone cannot see whether masks give the class away. A rank correlation over fewer
+    than 3 methods is no reason for anything.
 
     Args:
         result: what an evaluation found.
@@ -97,10 +99,13 @@ def verdict(result: Result, *, level: float = 0.95) -> Verdict:
 def judge(found: Findings) -> Verdict:
     """Return the verdict on findings that are worked out already."""
     leaders = () if _no_ranking(found) else (found.methods[0], *found.not_apart_from_best())
-    reasons = _reasons(found)
-    worst = max((level for level, _ in reasons), key=_ORDER.index)
-    why = [reason for _, reason in reasons]
-    trust = f"{_TRUST[worst]}: {', '.join(why[:-1])} and {why[-1]}."
+    reasons = sorted(
+        _reasons(found), key=lambda reason: -_ORDER.index(reason[0])
+    )  # the worst first, else as they came
+    worst = reasons[0][0]
+    against = listed([reason for level, reason in reasons if level != "good"], len(reasons))
+    speaking_for = listed([reason for level, reason in reasons if level == "good"], len(reasons))
+    trust = f"{_TRUST[worst]}: {', although '.join(part for part in (against, speaking_for) if part)}."
     lists = tuple(found.above_random()), tuple(found.below_control())
     return Verdict(_leads(found) + ".", trust, worst, leaders, *lists)
 
@@ -121,10 +126,13 @@ def _leads(found: Findings) -> str:
     if found.result.n == 1:
         return "No ranking: a single sample shows no spread, so no difference can be called real"
     if not found.pairs[0]:
-        return (
-            f"No ranking: none of the {found.pairs[1]} pairs of methods can be told apart, so no method is shown "
-            f"to be better than another, not even the first, {_scored(found, found.methods[0])}"
+        alike = (
+            f"none of the {found.pairs[1]} pairs of methods can be told apart, so no method is shown to be better "
+            "than another"
         )
+        if found.pairs[1] == 1:
+            alike = "the two methods cannot be told apart, so neither is shown to be better"
+        return f"No ranking: {alike}, not even the first, {_scored(found, found.methods[0])}"
     controls = [name for name in (found.methods[0], *found.not_apart_from_best()) if is_control(name)]
     below = found.below_control()
     parts = [_beaten(found, controls) if controls else _leader(found), _against_random(found)]
@@ -153,14 +161,13 @@ def _leader(found: Findings) -> str:
         whom = f"together with {listed([clean(name) for name in alike])}, from which it is not told apart"
     else:
         whom = "told apart from every other method"
-    verb = "is" if real == 1 else "are"
+    told = f"{real} of {pairs} pairwise differences {'is' if real == 1 else 'are'}"
+    if pairs == 1:
+        told = "the one pairwise difference is"
     claim = "real"
     if found.result.retrained and not found.by_trainings:  # a second training could turn each of them round
         claim = "more than other test samples would explain, if not more than other trainings would"
-    return (
-        f"{_scored(found, best)} leads, {whom}; {real} of {pairs} pairwise differences {verb} {claim} "
-        f"({_family(found)})"
-    )
+    return f"{_scored(found, best)} leads, {whom}; {told} {claim} ({_family(found)})"
 
 
 def _beaten(found: Findings, controls: list[str]) -> str:
@@ -213,6 +220,10 @@ def _orders(found: Findings) -> tuple[Trust, str]:
     rho = found.agreement.spearman_mean
     if math.isnan(rho):
         return "care", "the agreement of the two orders is undefined"
+    if found.agreement.methods < COMPARABLE:
+        if rho < 0:
+            return "little", "the two orders rank the two methods against each other"
+        return "care", "there are too few methods to compare the two orders"
     shown = f"(mean Spearman {number(rho, 2)})"
     if rho < 0:
         return "little", f"the two orders rank the methods against each other {shown}"
@@ -248,21 +259,24 @@ def _trainings(found: Findings) -> list[tuple[Trust, str]]:
         reasons.append(("care" if count >= SOME else "little", f"{only}{needed:.3g} times its standard deviation)"))
     else:
         reasons.append(("good", f"there are {count} trainings of each point"))
-    if found.result.missing:
+    failed = found.result.failed
+    reasons += [("care", f"{line.partition(':')[0]} (listed below)") for line in failed]
+    if len(failed) < len(found.result.missing):
         reasons.append(("care", "the sweep is not complete (what is missing is listed below)"))
     return reasons
 
 
 def _leak(found: Findings) -> tuple[Trust, str]:
     agreed = road_agreement(found)
+    if agreed is not None and agreed[2] < COMPARABLE:
+        return "care", "there are too few methods to compare with ROAD"
     if agreed is None or math.isnan(agreed[0]):
         return "care", "nothing here shows whether masks give the class away to a new model"
-    shown = f"(Spearman {number(agreed[0], 2)})"
-    if agreed[0] < PARTLY:
-        return "little" if agreed[
-            0
-        ] < 0 else "care", f"ROAD, which trains nothing, ranks the methods otherwise {shown}"
-    if agreed[0] < AGREE:
+    rho = agreed[0]
+    shown = f"(Spearman {number(rho, 2)})"
+    if rho < PARTLY:
+        return "little" if rho < 0 else "care", f"ROAD, which trains nothing, ranks the methods otherwise {shown}"
+    if rho < AGREE:
         return "care", f"ROAD, which trains nothing, agrees in part {shown}"
     return "good", f"ROAD, which trains nothing, ranks the methods alike {shown}"
 

@@ -38,6 +38,7 @@ from roadworthy.errors import InputError
 from roadworthy.statistics._checks import check_level, finite, to_array
 from roadworthy.statistics.ranking import ranked
 
+_ROUNDING = 1e-12  # a spread below this share of the largest value is one of rounding
 _ADVICE = "a mean over other repeats than those of its rivals is no fair one: leave these repeats out for all methods"
 
 
@@ -48,7 +49,8 @@ class RepeatSummary:
     Attributes:
         mean: mean.
         sd: standard deviation (ddof 1); NaN for one repeat.
-        low: lower end of the t-interval of the mean; NaN for one repeat.
+        low: lower end of the t-interval of the mean; NaN for one repeat, and where a few repeats have no spread. Not
+            cut off where the values end: that of two accuracies may reach below 0 or above 1.
         high: upper end.
         n: number of repeats.
         level: confidence level of each interval on its own.
@@ -69,10 +71,11 @@ class PairedRepeats:
     Attributes:
         mean: mean score (M,).
         sd: standard deviation of the scores (M,); NaN for one repeat.
-        low: lower end of the t-interval of each mean (M,); NaN for one repeat.
+        low: lower end of the t-interval of each mean (M,); NaN for one repeat, and where a few have no spread.
         high: upper end (M,).
         difference: mean of the row's method minus mean of the column's (M, M).
-        difference_low: lower end of the t-interval of each difference (M, M); NaN for one repeat, 0 on the diagonal.
+        difference_low: lower end of the t-interval of each difference (M, M); NaN for one repeat, and where a few
+            have no spread; 0 on the diagonal.
         difference_high: upper end (M, M).
         p: two-sided p-value of each difference (M, M); 1 on the diagonal and for one repeat.
         level: confidence level of each interval on its own.
@@ -99,7 +102,9 @@ def over_repeats(values: Any, *, level: float = 0.95) -> RepeatSummary:
         level: confidence level of each interval, in (0, 1).
 
     Returns:
-        The summary; with one repeat the standard deviation and the interval are NaN.
+        The summary; with one repeat the standard deviation and the interval are NaN. Values that are the same in all
+        repeats have no interval either (NaN) while the sign-flip test could exclude nothing, that is where
+        ``2 ** (1 - R)`` is above ``1 - level``; with more repeats it has no width.
 
     Raises:
         InputError: NaN or infinite values (naming the repeats), no values, or a level outside (0, 1).
@@ -116,7 +121,7 @@ def over_repeats(values: Any, *, level: float = 0.95) -> RepeatSummary:
     if not array.ndim or not array.size:
         raise InputError(f"values: shape {array.shape} came, expected one or more repeats along the last axis")
     rows = finite(array.reshape(-1, array.shape[-1]), "values", 2, ("row", "repeat"), _ADVICE)
-    mean, sd = _mean(rows), _sd(rows)
+    mean, sd = _mean(rows), _sd(rows, np.abs(rows).max(axis=1))
     half = _half_width(sd, rows.shape[1], level)
     mean, sd, low, high = (part.reshape(array.shape[:-1]) for part in (mean, sd, mean - half, mean + half))
     return RepeatSummary(mean, sd, low, high, rows.shape[1], level)
@@ -127,8 +132,9 @@ def paired_repeats(scores: Any, *, level: float = 0.95) -> PairedRepeats:
 
     Differences that are the same in all repeats have no spread, so that Student's t is not defined. If they are 0,
     p is 1. Else p is that of the sign-flip test, ``2 ** (1 - R)``: all R signs agree, which is all that is known.
-    Accuracies on few test samples meet so by chance, and it would be false to call that certain. The interval has no
-    width then.
+    Accuracies on few test samples meet so by chance, and it would be false to call that certain. The interval follows
+    from the same test: where that p is above ``1 - level`` it excludes no difference, so the interval is not known
+    (NaN; up to 5 repeats at 95 %, whether the differences are 0 or not); else it has no width.
 
     Args:
         scores: (M, R) finite score of each method in each repeat.
@@ -149,10 +155,9 @@ def paired_repeats(scores: Any, *, level: float = 0.95) -> PairedRepeats:
     rows = finite(scores, "scores", 2, ("method", "repeat"), _ADVICE)
     methods, n = rows.shape
     differences = (rows[:, None] - rows).reshape(-1, n)
-    difference, sd = _mean(differences), _sd(differences)
-    rounding = 1e-12 * float(np.abs(rows).max())
-    sd = np.where(sd <= rounding, 0.0, sd)
-    difference = np.where(np.abs(difference) <= rounding, 0.0, difference)
+    largest = np.abs(rows).max()
+    difference, sd = _mean(differences), _sd(differences, largest)
+    difference = np.where(np.abs(difference) <= _ROUNDING * largest, 0.0, difference)
     half = _half_width(sd, n, level)
     p = _p_values(difference, sd, n)
     square = (part.reshape(methods, methods) for part in (difference, difference - half, difference + half, p))
@@ -229,12 +234,23 @@ def _mean(rows: np.ndarray) -> np.ndarray:
     return np.array([math.fsum(row) for row in rows]) / rows.shape[1]  # fsum: equal whatever the order of repeats
 
 
-def _sd(rows: np.ndarray) -> np.ndarray:
-    return np.full(len(rows), np.nan) if rows.shape[1] == 1 else rows.std(axis=1, ddof=1)
+def _sd(rows: np.ndarray, largest: np.ndarray) -> np.ndarray:
+    if rows.shape[1] == 1:
+        return np.full(len(rows), np.nan)
+    sd = rows.std(axis=1, ddof=1)
+    return np.where(sd <= _ROUNDING * largest, 0.0, sd)
 
 
 def _half_width(sd: np.ndarray, n: int, level: float) -> np.ndarray:
-    return sd if n == 1 else sd * (_quantile(n, 1 - level) / math.sqrt(n))
+    if n == 1:
+        return sd
+    half = sd * (_quantile(n, 1 - level) / math.sqrt(n))
+    return np.where(sd == 0, np.nan, half) if _sign_flip(n) > 1 - level else half
+
+
+def _sign_flip(n: int) -> float:
+    """p of the sign-flip test where all n signs agree."""
+    return float(2.0 ** (1 - n))
 
 
 def _quantile(n: int, both_tails: float) -> float:
@@ -248,6 +264,6 @@ def _p_values(difference: np.ndarray, sd: np.ndarray, n: int) -> np.ndarray:
         return np.ones(len(difference))
     from scipy.special import stdtr
 
-    flat = np.where(difference == 0, 1.0, 2.0 ** (1 - n))
+    flat = np.where(difference == 0, 1.0, _sign_flip(n))
     spread = np.where(sd == 0, 1.0, sd)
     return np.where(sd == 0, flat, 2 * stdtr(n - 1, -np.abs(difference) / spread * math.sqrt(n)))

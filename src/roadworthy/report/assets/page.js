@@ -23,6 +23,10 @@
     return "rgba(" + [value >> 16, (value >> 8) & 255, value & 255, alpha].join(",") + ")";
   }
 
+  function at(values, places) { return places.map(function (i) { return values[i]; }); }
+
+  function band(low, high) { return low === null ? "not known" : low.toFixed(3) + " to " + high.toFixed(3); }
+
   function traces() {
     var curves = data.readouts[readout()], bands = checked("bands"), kept = checked("kept"), found = [];
     var shade = variable("--shown") === "dark" ? "dark" : "light";
@@ -33,9 +37,11 @@
       data.methods.forEach(function (method, m) {
         if (!shown[m]) { return; }
         var low = curves.low[m][o], high = curves.high[m][o];
+        var known = low.map(function (v, i) { return i; }).filter(function (i) { return low[i] !== null; });
         if (bands) {
           found.push({
-            x: x.concat(x.slice().reverse()), y: high.concat(low.slice().reverse()), fill: "toself", mode: "lines",
+            x: at(x, known).concat(at(x, known).reverse()), y: at(high, known).concat(at(low, known).reverse()),
+            fill: "toself", mode: "lines",
             fillcolor: clear(method[shade], 0.15), line: { width: 0 }, hoverinfo: "skip", showlegend: false,
             xaxis: "x" + axis, yaxis: "y" + axis
           });
@@ -43,9 +49,9 @@
         found.push({
           x: x, y: curves.value[m][o], name: method.name, mode: "lines+markers", showlegend: false,
           line: { color: method[shade], dash: method.dash, width: 2 }, marker: { symbol: method.marker, size: 7 },
-          customdata: data.fractions.map(function (p, i) { return [p, data.removed[i], low[i], high[i]]; }),
+          customdata: data.fractions.map(function (p, i) { return [p, data.removed[i], band(low[i], high[i])]; }),
           hovertemplate: "<b>%{fullData.name}</b><br>%{customdata[0]:.1%} removed (%{customdata[1]} units)" +
-            "<br>%{y:.3f}, band %{customdata[2]:.3f} to %{customdata[3]:.3f}<extra></extra>",
+            "<br>%{y:.3f}, band %{customdata[2]}<extra></extra>",
           xaxis: "x" + axis, yaxis: "y" + axis
         });
       });
