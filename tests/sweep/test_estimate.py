@@ -60,34 +60,32 @@ def training(**changes: Any) -> Job:
     return Job("train", spec | changes)
 
 
-def runtime(memory: int = 10**9) -> Plan:
-    return Plan([], {}, {}, {"memory": memory, "keep_weights": False, "snapshots": 0})
-
-
 def test_seconds_of_each_kind_of_job() -> None:
     held = 100 * (0.001 + 0.003 + 5 * 0.01) + 20 * (0.001 + 0.003 + 0.002)
-    assert seconds_of(training(), RATES, runtime(), COUNTS) == pytest.approx(held)
+    assert seconds_of(training(), RATES, COUNTS) == pytest.approx(held)
     unmodified = Job("train", {"recipe": {"epochs": 5, "batch_size": 10}, "treatment": {"kind": "unmodified"}})
-    assert seconds_of(unmodified, RATES, runtime(), COUNTS) == pytest.approx(100 * 0.051 + 20 * 0.003)
+    assert seconds_of(unmodified, RATES, COUNTS) == pytest.approx(100 * 0.051 + 20 * 0.003)
     maps = Job("maps", {"sources": ["ig", "ig-sg"], "split": "train"})
-    assert seconds_of(maps, RATES, runtime(), COUNTS) == pytest.approx(100 * 0.501)
-    road = Job("road", {"fractions": [0.1, 0.5, 0.9]})
-    assert seconds_of(road, RATES, runtime(), COUNTS) == pytest.approx(20 * (0.001 + 6 * 0.006))
+    assert seconds_of(maps, RATES, COUNTS) == pytest.approx(100 * 0.501)
+    road = Job("road", {"fractions": [0.1, 0.5, 0.9], "order": "both"})
+    assert seconds_of(road, RATES, COUNTS) == pytest.approx(20 * (0.001 + 6 * 0.006))
+    one = Job("road", {"fractions": [0.1, 0.5, 0.9], "order": "lerf"})
+    assert seconds_of(one, RATES, COUNTS) == pytest.approx(20 * (0.001 + 3 * 0.006))
 
 
 def test_what_does_not_fit_in_memory_is_prepared_every_epoch() -> None:
     more = 4 * 100 * 0.004  # four further epochs of reading and degrading
-    held = seconds_of(training(), RATES, runtime(4 * 100 * 64), COUNTS, (1, 8, 8))
-    assert seconds_of(training(), RATES, runtime(4 * 100 * 64 - 1), COUNTS, (1, 8, 8)) == pytest.approx(held + more)
+    held = seconds_of(training(), RATES, COUNTS)
+    assert seconds_of(training(memory=1000), RATES, COUNTS) == pytest.approx(held + more)
     redrawn = training(treatment={"kind": "random"}, removal={"imputer": "mean", "random_masks": "redrawn"})
-    assert seconds_of(redrawn, RATES, runtime(), COUNTS) == pytest.approx(held + more)
+    assert seconds_of(redrawn, RATES, COUNTS) == pytest.approx(held + more)
     fixed = training(treatment={"kind": "random"}, removal={"imputer": "mean", "random_masks": "fixed"})
-    assert seconds_of(fixed, RATES, runtime(), COUNTS) == pytest.approx(held)
+    assert seconds_of(fixed, RATES, COUNTS) == pytest.approx(held)
 
 
 def test_processes_share_the_steps_of_a_training() -> None:
-    alone = seconds_of(training(), RATES, runtime(), COUNTS)
-    shared = seconds_of(training(processes=2), RATES, runtime(), COUNTS)
+    alone = seconds_of(training(), RATES, COUNTS)
+    shared = seconds_of(training(processes=2), RATES, COUNTS)
     assert alone - shared == pytest.approx(100 * 5 * 0.005)
 
 

@@ -84,7 +84,9 @@ def test_a_plan_survives_being_written() -> None:
         ({"snapshots": 1}, "all"),
         ({"keep_weights": True}, "all"),
         ({"compare_road": False}, "all"),
-        ({"maps__settings": "roar"}, "without maps"),
+        ({"maps__settings": {"base": "road", "samples": 9}}, "without maps"),
+        ({"maps__settings": {"base": "road", "ig_steps": 9}}, "all but ig"),
+        ({"maps__settings": {"base": "road", "lrp_rule": "epsilon"}}, "all"),
         ({"maps__target": "label"}, "without maps"),
         ({"sign": "abs"}, "without maps"),
         ({"reduction": "l2"}, "without maps"),
@@ -104,6 +106,7 @@ def test_a_change_runs_again_only_what_follows_from_it(change: dict[str, Any], k
         job.key
         for job in before.of_kind("train")
         if kept == "all"
+        or (kept == "all but ig" and not job.label.startswith("ig"))
         or (kept == "all but random" and job.spec["treatment"]["kind"] != "random")
         or (kept == "without maps" and job.spec["treatment"]["kind"] != "estimator")
         or (kept == "unmodified" and job.spec["treatment"]["kind"] == "unmodified")

@@ -109,6 +109,39 @@ presets: Mapping[str, Settings] = {
 }
 
 
+_ENSEMBLES = ("samples", "noise", "noise_unit")
+_READ_BY: Mapping[str, tuple[str, ...]] = {
+    "grad": _ENSEMBLES,
+    "ixg": _ENSEMBLES,
+    "ig": (*_ENSEMBLES, "ig_steps", "ig_rule", "baseline"),
+    "gb": (*_ENSEMBLES, "guided_samples", "guided_noise"),
+    "gradcam": ("gradcam_layer", "gradcam_relu"),
+    "guided-gradcam": (*_ENSEMBLES, "guided_samples", "guided_noise", "gradcam_layer", "gradcam_relu"),
+    "deeplift": ("baseline",),
+    "gradient-shap": ("baseline", "shap_samples", "shap_noise", "noise_unit"),
+    "occlusion": ("baseline", "occlusion_window", "occlusion_stride"),
+    "lrp": ("lrp_rule",),
+    "lime": ("baseline", "cells", "lime_samples"),
+    "kernel-shap": ("baseline", "cells", "kernel_shap_samples"),
+    **dict.fromkeys(("random", "constant", "center", "sobel"), ()),
+}
+
+
+def read_by(settings: Settings, family: str) -> Settings:
+    """Return settings in which all that a family of methods does not read has its default.
+
+    Two settings that come to the same here give the family the same maps. Of a family that is not known here, all
+    counts.
+
+    Example:
+        >>> read_by(Settings(ig_steps=10), "grad") == read_by(Settings(ig_steps=20), "grad")
+        True
+    """
+    if family not in _READ_BY:
+        return settings
+    return Settings(**{name: getattr(settings, name) for name in _READ_BY[family]})
+
+
 @dataclass(frozen=True)
 class Resolved:
     """Settings together with what they come to for one model and one kind of image.

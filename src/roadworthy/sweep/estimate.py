@@ -87,31 +87,29 @@ def estimate(
     with _threads(threads):
         rates = Probe(experiment, plan, data, jobs, device).rates()
     counts = {"train": len(data.train), "test": len(data.test)}
-    work = {job.key: seconds_of(job, rates, plan, counts, data.train.shape) for job in jobs}
+    work = {job.key: seconds_of(job, rates, counts) for job in jobs}
     disk = _disk(jobs, rates, plan, counts, data, workers)
     return Estimate(makespan(jobs, work, workers), work, disk, workers, rates.seconds, rates.counted)
 
 
-def seconds_of(job: Job, rates: Rates, plan: Plan, counts: Mapping[str, int], shape: tuple[int, ...] = (1,)) -> float:
+def seconds_of(job: Job, rates: Rates, counts: Mapping[str, int]) -> float:
     """Return the seconds that one job takes at these rates.
 
     Args:
         job: the job.
         rates: what was measured.
-        plan: of the sweep.
         counts: number of samples of ``"train"`` and ``"test"``.
-        shape: of one image; data larger than the sweep's memory are prepared anew each epoch.
     """
     if job.kind == "maps":
         return counts[job.spec["split"]] * (rates.maps[family_of(job)] + rates.read)
     if job.kind == "road":
-        copies = 2 * len(job.spec["fractions"])  # both orders
+        copies = (2 if job.spec["order"] == "both" else 1) * len(job.spec["fractions"])
         each = rates.degrade.get("noisy-linear", 0.0) + rates.score
         return counts["test"] * (rates.read + copies * each)
     steps = epochs_of(job.spec["recipe"], counts["train"])
     removal = job.spec.get("removal")
     prepare = rates.read + (rates.degrade.get(removal["imputer"], 0.0) if removal else 0.0)
-    held = 4 * counts["train"] * math.prod(shape) <= plan.runtime["memory"]
+    held = "memory" not in job.spec  # what does not fit is prepared anew each epoch
     redrawn = job.spec["treatment"]["kind"] == RANDOM and removal and removal.get("random_masks") != "fixed"
     passes = 1.0 if held and not redrawn else steps
     share = job.spec.get("processes", 1)

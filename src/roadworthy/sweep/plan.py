@@ -118,7 +118,7 @@ class _Planner:
             "data": {**_without_source(experiment.data.model_dump(mode="json")), "identity": identity(data)},
             "model": {**self.model, "architecture": architecture(self.model["name"], network)},
         }
-        self.settings = json.loads(json.dumps(asdict(map_settings(experiment))))
+        self.settings = map_settings(experiment)
         self.hashes: dict[str, str] = {}  # of files, to their paths
         self._hash = content_hash
         self.jobs: dict[str, Job] = {}
@@ -223,6 +223,7 @@ class _Planner:
         """Add the jobs that make maps; return, for each method, what its trainings say of maps and need."""
         from roadworthy.attribution import methods as registered
         from roadworthy.attribution.requests import INVERSE, parse
+        from roadworthy.attribution.settings import read_by
 
         found: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {}
         made = {
@@ -234,9 +235,13 @@ class _Planner:
         for request in parse(made) if made else ():
             source = f"{INVERSE}{request.source}" if request.sign < 0 else str(request.source)
             families.setdefault(registered[str(request.source)].name, {})[request.name] = source
-        about = {"base": base, "settings": self.settings, "target": self.experiment.maps.target}
-        about["seed"] = self.experiment.seed
         for family, chosen in families.items():
+            about: dict[str, Any] = {
+                "base": base,
+                "settings": json.loads(json.dumps(asdict(read_by(self.settings, family)))),
+                "target": self.experiment.maps.target,
+                "seed": self.experiment.seed,
+            }
             keys = tuple(self._add(self._map_job(family, chosen, part, about)) for part in ("test", "train"))
             for name, source in chosen.items():
                 found[name] = ({**about, "family": family, "source": source}, keys)
