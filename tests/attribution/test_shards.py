@@ -252,8 +252,20 @@ def test_shards_are_told_by_ids_where_the_source_has_no_files() -> None:
     found = shards.input_shards(Split(Remembered()))
     assert [(shard.name, shard.indices.tolist()) for shard in found] == [("b", [0, 2]), ("a", [1])]
     Remembered.ids = ("b:0", "a", "b:1")
-    with pytest.raises(InputError, match="the id 'a' names no shard"):
+    with pytest.raises(InputError, match="the id 'a' names no shard.*data convert SOURCE tfrecord:PATH, and name"):
         shards.input_shards(Split(Remembered()))
+
+
+def test_a_plain_folder_of_shards_is_read_as_its_records(data, tmp_path: Path) -> None:
+    attribute_to_shards(forms(), data.train, ["grad"], tmp_path / "out", settings=FAST)
+    folder = tmp_path / "out" / "SH"
+    with open_maps(folder) as plain, open_maps(f"tfrecord:{folder}/*-of-*") as maps:
+        assert plain.ids == maps.ids
+        np.testing.assert_array_equal(plain["grad"][:], maps["grad"][:])
+    empty = tmp_path / "nothing"
+    empty.mkdir()
+    with pytest.raises(DataError, match="cannot be read"):
+        open_maps(empty)
 
 
 def test_saved_maps_are_evaluated_like_any_others(data, tmp_path: Path) -> None:

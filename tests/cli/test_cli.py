@@ -204,7 +204,7 @@ def test_sources_lists_everything(command) -> None:
         (["road", "--max-batch", "0"], "--max-batch"),
         (["road", "--size", "axb"], "HEIGHTxWIDTH"),
         (["raod"], "Did you mean 'road'"),
-        (["report", "nowhere"], "no result lies here"),
+        (["report", "nowhere"], "there is no such folder; give the folder of a run or of a sweep"),
         (["attribute", "--methods", "x=y.npy"], "names a file"),
     ],
 )

@@ -389,13 +389,18 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_table(command, tmp_pa
             "--set", "recipe.epochs=4"]  # fmt: skip
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     subprocess.run([*line, "--out", "whole"], check=True, env=environment, capture_output=True)
-    draw = random.Random(5)
+    draw, folders = random.Random(5), {name: tmp_path / name / "trials" for name in ("whole", "killed")}
+    count = {name: lambda place=place: len(list(place.glob("*.npz"))) for name, place in folders.items()}
     for _ in range(3):
+        wanted = count["killed"]() + draw.randint(1, 2)
         process = subprocess.Popen([*line, "--out", "killed"], env=environment, stderr=subprocess.DEVNULL,
                                    stdout=subprocess.DEVNULL)  # fmt: skip
-        time.sleep(draw.uniform(4, 12))
+        while count["killed"]() < wanted and process.poll() is None:
+            time.sleep(0.005)
+        assert process.poll() is None, "it ended before it could be killed"
         process.send_signal(signal.SIGKILL)
         process.wait()
+    assert 3 <= count["killed"]() < count["whole"](), "some jobs were done, some not"
     subprocess.run([*line, "--out", "killed"], check=True, env=environment, capture_output=True)
     tables = [pd.read_parquet(tmp_path / name / "results.parquet") for name in ("whole", "killed")]
     pd.testing.assert_frame_equal(*tables)

@@ -160,6 +160,19 @@ def test_paths_start_at_the_file_and_those_of_overrides_here(tmp_path: Path, mon
     mine = found.methods["mine"]
     assert not isinstance(mine, str)
     assert (mine.train, mine.test) == (f"{tmp_path}/deep/a.npy", f"{tmp_path}/deep/$HOME/b.npy")
+    records = load_experiment(
+        write(
+            tmp_path / "deep",
+            "methods: {a: 'tfrecord:IG/*', b: {train: 'tfrecord:../IG/t*', test: b.npy}}\n",
+            "r.yaml",
+        )
+    )
+    both = f"tfrecord:{tmp_path}/deep/IG/*"
+    assert {name: method.model_dump() for name, method in records.methods.items()} == {
+        "a": {"train": both, "test": both},
+        "b": {"train": f"tfrecord:{tmp_path}/IG/t*", "test": f"{tmp_path}/deep/b.npy"},
+    }
+    assert load_experiment(write(here, dump(records))) == records
     changed = load_experiment(path, ["data.source=folder:photos", "model.weights=DEFAULT"])
     assert changed.data.source == f"folder:{here}/photos"
     assert changed.model.weights == "DEFAULT"

@@ -114,6 +114,21 @@ def test_a_killed_evaluation_goes_on(sweep: Path) -> None:
         assert len(list(csv.reader(handle))) == 1 + len(rows) == 7
 
 
+def test_only_one_at_a_time_writes_the_table(sweep: Path) -> None:
+    refused = []
+
+    def look(_: Row) -> None:
+        with pytest.raises(InputError, match="snapshots are being scored already"):
+            evaluate_snapshots(sweep)
+        refused.append(1)
+
+    rows = evaluate_snapshots(sweep, on_row=look)
+    assert len(refused) == len(rows) == 6
+    with open(sweep / CURVES, newline="") as handle:
+        assert len(list(csv.reader(handle))) == 7
+    assert evaluate_snapshots(sweep) == rows, "the lock went with its holder"
+
+
 def test_a_damaged_snapshot_is_left_out_and_told(sweep: Path) -> None:
     key = next(path.name for path in (sweep / "snapshots").iterdir())
     snapshots(sweep, key)[2].write_bytes(b"no weights")

@@ -16,13 +16,14 @@ from urllib.parse import unquote
 import numpy as np
 
 from roadworthy.errors import DataError, RoadworthyWarning
-from roadworthy.tfrecord import is_tfrecord
+from roadworthy.tfrecord import find_shards, is_tfrecord
 
 FORMAT = "roadworthy-maps"
 IDS = "ids"
 DIGESTS = "digests"
 SHARDS = "tfrecord:"  # in front of a pattern of record files
 _ENDINGS = (".npy", ".npz", ".h5", ".hdf5", ".zarr")
+_ZARR = (".zarray", ".zgroup", "zarr.json")  # one of which any zarr folder has
 _MOST_BYTES = 2**40  # of an array that a file may declare; what is larger is no file of maps
 _MOST_VALUES = 2**28  # of one sample: 9000 x 9000 pixels in three channels
 _MOST_IN_CHUNK = 2**32  # bytes that are decompressed together
@@ -123,7 +124,7 @@ def open_maps(path: str | Path) -> SavedMaps:
         path: ``.npy`` (one array, named after the file; memory-mapped), ``.npz`` (an array a method), ``.zarr`` (a
             store written by :func:`attribute_to_store`, a group with an array a method, or one array), or ``.h5``.
             An array called ``ids`` holds the sample ids. Or the ROAR benchmark's saliency shards, as
-            ``tfrecord:GLOB``, a pattern or a file: see :func:`open_shards`.
+            ``tfrecord:GLOB``, a pattern, a file or a folder of them: see :func:`open_shards`.
 
     Returns:
         :class:`SavedMaps`, whose arrays are read when sliced.
@@ -169,8 +170,19 @@ def _shard_pattern(path: str | Path) -> str | None:
     path = Path(path)
     if not path.exists():
         return text if glob.has_magic(text) else None
-    known = path.is_dir() or path.suffix.lower() in _ENDINGS
-    return None if known or not is_tfrecord(path) else text
+    if path.is_dir():
+        return text if _is_folder_of_shards(path) else None
+    return None if path.suffix.lower() in _ENDINGS or not is_tfrecord(path) else text
+
+
+def _is_folder_of_shards(folder: Path) -> bool:
+    if any((folder / name).exists() for name in _ZARR):
+        return False
+    try:
+        find_shards(folder)
+    except DataError:
+        return False
+    return True
 
 
 def _is_map(dtype: Any, shape: tuple[int, ...]) -> bool:

@@ -33,6 +33,10 @@ _IMAGE, _LABEL, _HEIGHT, _WIDTH, _CLASS, _ID = (
     "prediction_class",
     "image/id",
 )
+_CONVERT = (
+    "maps are written shard by shard from record files: make those first, with roadworthy data convert SOURCE "
+    "tfrecord:PATH, and name tfrecord:PATH as the data"
+)
 
 
 class Names(NamedTuple):
@@ -211,10 +215,7 @@ def input_shards(split: Split) -> list[InputShard]:
     """
     source: Any = split.source
     if not hasattr(source, "encoded"):
-        raise InputError(
-            f"{split.name}: its images are no files that could be copied into shards; write the data as record files "
-            "first: roadworthy data convert SOURCE tfrecord:PATH"
-        )
+        raise InputError(f"{split.name}: its images are no files that could be copied into shards; {_CONVERT}")
     indices = np.array([index for index in split.indices if source.ids[int(index)] not in split.broken], dtype=int)
     shards = getattr(source, "shards", None)
     if isinstance(shards, Shards):
@@ -224,7 +225,7 @@ def input_shards(split: Split) -> list[InputShard]:
         parts = [str(source.ids[int(index)]).rpartition(":") for index in indices]
         lost = next((ids for ids in parts if not ids[0] or not ids[2].isdigit()), None)
         if lost is not None:
-            raise InputError(f"{split.name}: the id {''.join(lost)!r} names no shard; expected SHARD:ROW")
+            raise InputError(f"{split.name}: the id {''.join(lost)!r} names no shard (SHARD:ROW); {_CONVERT}")
         names = list(dict.fromkeys(part[0] for part in parts))
         owner = np.array([names.index(part[0]) for part in parts], dtype=int)
         known = [(name, None) for name in names]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roadworthy.cli.claim import claimed
 from roadworthy.cli.console import out, print_frame, print_json, say
 from roadworthy.cli.options import DeviceOption, JsonOption, pick_device
 from roadworthy.errors import InputError
@@ -16,11 +16,14 @@ from roadworthy.errors import InputError
 if TYPE_CHECKING:
     from roadworthy.sweep.watch import Row
 
+_PAUSE = 0.5  # seconds between looks for a sweep's plan
+
 
 def evaluate(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a sweep that keeps snapshots.")],
     watch: Annotated[
-        bool, typer.Option("--watch", help="Wait for new snapshots until the last training has ended.")
+        bool,
+        typer.Option("--watch", help="Wait for the sweep and for new snapshots until its last training has ended."),
     ] = False,
     device: DeviceOption = None,
     as_json: JsonOption = False,
@@ -31,10 +34,12 @@ def evaluate(
     """
     from roadworthy.sweep.watch import CURVES, evaluate_snapshots
 
+    place = pick_device(device)
+    if watch:
+        _await_sweep(folder)
     if not folder.is_dir():
         raise InputError(f"{folder}: there is no such folder; give the folder of a sweep")
-    with claimed(folder, "eval"):
-        rows = evaluate_snapshots(folder, watch=watch, device=pick_device(device), on_row=_tell)
+    rows = evaluate_snapshots(folder, watch=watch, device=place, on_row=_tell)
     if as_json:
         print_json([asdict(row) for row in rows])
         return
@@ -43,6 +48,17 @@ def evaluate(
         return
     _show(rows)
     out.print(f"all epochs: {folder / CURVES}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _await_sweep(folder: Path) -> None:
+    """Wait for the plan of a sweep that is to begin; a folder of something else is left to be refused."""
+    from roadworthy.sweep.collate import is_sweep
+
+    if is_sweep(folder) or (folder / "result.json").exists() or (folder.exists() and not folder.is_dir()):
+        return
+    say(f"No sweep lies in {folder} yet; waiting for one to begin.")
+    while not is_sweep(folder):
+        time.sleep(_PAUSE)
 
 
 def _tell(row: Row) -> None:

@@ -9,6 +9,9 @@ import typer
 
 from roadworthy.cli.console import print_json
 from roadworthy.cli.options import JsonOption
+from roadworthy.errors import DataError
+
+_SHOWN = 5  # folders named
 
 
 def report(
@@ -20,8 +23,22 @@ def report(
 
     if is_sweep(folder):
         _report_sweep(folder, as_json)
-    else:
+    elif (folder / "result.json").exists():
         _report_run(folder, as_json)
+    else:
+        raise DataError(_nothing_there(folder))
+
+
+def _nothing_there(folder: Path) -> str:
+    if not folder.exists():
+        return f"{folder}: there is no such folder; give the folder of a run or of a sweep"
+    files = ("result.json", "plan.json")
+    below = [found.parent for name in files for found in sorted(folder.glob(f"*/{name}"))]
+    there = f"; below it are {', '.join(map(str, sorted(set(below))[:_SHOWN]))}" if below else ""
+    return (
+        f"{folder}: neither a result nor a sweep lies here (no {' and no '.join(files)}); give the folder that "
+        f"'roadworthy road', 'roar' or 'run' wrote{there}"
+    )
 
 
 def _report_sweep(folder: Path, as_json: bool) -> None:

@@ -124,8 +124,9 @@ def _compare_with_earlier(wanted: Experiment, folder: Path) -> None:
         return
     if _noted(folder) == fingerprint(wanted):
         return
-    from roadworthy.sweep.checks import completed
+    from roadworthy.sweep.checks import check_names, completed
 
+    check_names(wanted)
     changed = changed_keys(completed(load_experiment(path)), completed(wanted))
     if any(key.split(".")[0] == "data" for key in changed):
         raise InputError(
@@ -160,9 +161,8 @@ def _print_plan(wanted: Experiment, folder: Path, engine: Engine, as_json: bool)
     data = open_data(wanted.data.model_dump(mode="json"))
     device = "cpu" if engine.name == "ray" else engine.devices()[0]
     say("Measuring a few steps of the real work ...")
-    guess = estimate(
-        wanted, found, data, finished=finished, workers=engine.width(left), threads=engine.threads, device=device
-    )
+    workers = engine.width(left, wanted.processes_per_trial)
+    guess = estimate(wanted, found, data, finished=finished, workers=workers, threads=engine.threads, device=device)
     failed = set(store.failures()) & {job.key for job in found.jobs}
     if as_json:
         print_json(plan_record(wanted, found, finished, failed, guess))
@@ -176,7 +176,7 @@ def _run(wanted: Experiment, folder: Path, engine: Engine, *, retry_failed: bool
 
     found = prepare(wanted, folder)
     keys = {job.key for job in found.jobs}
-    executor = engine.executor(len(keys - Store(folder).finished()))
+    executor = engine.executor(len(keys - Store(folder).finished()), wanted.processes_per_trial)
     with Trials(found.jobs, executor) as trials:
         outcome = run_experiment(wanted, folder, executor=executor, retry_failed=retry_failed, on_event=trials)
     tell_failures(folder, outcome.failed, len(outcome.blocked))

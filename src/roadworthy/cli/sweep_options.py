@@ -36,7 +36,11 @@ WeightsOption = Annotated[
 NormalizeOption = Annotated[str | None, typer.Option("--normalize", help="auto, imagenet, none, or MEAN/STD.")]
 MethodsOption = Annotated[
     str | None,
-    typer.Option("--methods", help="Methods, comma separated (see sources); NAME=TRAIN:TEST for saved maps."),
+    typer.Option(
+        "--methods",
+        help="Methods, comma separated (see sources); NAME=TRAIN:TEST for saved maps, NAME=tfrecord:PATTERN for "
+        "record files of both splits.",
+    ),
 ]
 StrategyOption = Annotated[str | None, typer.Option("--strategy", help="Preset: roar, kar or roar-2019.")]
 RecipeOption = Annotated[str | None, typer.Option("--recipe", help="How networks are trained (see sources).")]
@@ -108,23 +112,42 @@ class Engine:
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         return [f"cuda:{number}" for number in range(count)] or ["cpu"]
 
-    def width(self, jobs: int) -> int:
-        """Return how many jobs will run at a time, for an estimate."""
+    def width(self, jobs: int, processes: int = 1) -> int:
+        """Return how many jobs will run at a time.
+
+        Args:
+            jobs: how many there are to do.
+            processes: that share one training; they take the place of workers.
+
+        Raises:
+            InputError: worker processes, which see one GPU each, for trainings that need several.
+        """
         if self.name == "serial":
             return 1
         devices = [] if self.name == "ray" else self.devices()
-        usable = len(devices) if any(name != "cpu" for name in devices) else _cores() // self.threads
-        return max(1, min(jobs, self.workers or usable))
+        on_gpus = any(name != "cpu" for name in devices)
+        if on_gpus and processes > 1:
+            return self._one_across_gpus(processes)
+        usable = len(devices) if on_gpus else _cores() // self.threads
+        return max(1, min(jobs, (self.workers or usable) // processes))
 
-    def executor(self, jobs: int) -> Executor:
-        """Return the executor for this many jobs."""
+    def _one_across_gpus(self, processes: int) -> int:
+        if self.name == "processes":
+            raise InputError(
+                f"--engine processes: a worker sees one GPU, and processes_per_trial is {processes}; use --engine "
+                "serial, whose trainings see all GPUs, or --set processes_per_trial=1 with a training on each GPU"
+            )
+        return 1
+
+    def executor(self, jobs: int, processes: int = 1) -> Executor:
+        """Return the executor for this many jobs, whose trainings take ``processes`` each."""
         from roadworthy.sweep.executors import ProcessExecutor, RayExecutor, SerialExecutor
 
         if jobs == 0:
             return SerialExecutor()
         if self.name == "ray":
             return RayExecutor(self.address, cpus=self.cpus, gpus=self.gpus)
-        width, devices = self.width(jobs), self.devices()
+        width, devices = self.width(jobs, processes), self.devices()
         if self.name == "serial" or (self.name == "auto" and width == 1):
             import torch
 
@@ -168,26 +191,34 @@ def methods(text: str) -> Any:
     Example:
         >>> methods("ig,mine=a.npy:b.npy")
         {'ig': 'ig', 'mine': {'train': 'a.npy', 'test': 'b.npy'}}
+        >>> methods("mine=tfrecord:IG/train*:tfrecord:IG/test*,all=tfrecord:IG/*")["mine"]
+        {'train': 'tfrecord:IG/train*', 'test': 'tfrecord:IG/test*'}
     """
     found: dict[str, str | Mapping[str, str]] = {}
     for part in parse_list(text, "methods"):
         name, is_given, source = part.partition("=")
         if name in found:
             raise InputError(f"--methods: {name!r} is named twice")
-        train, colon, test = source.partition(":")
         if is_given and (not name or not source):
             raise InputError(f"--methods: got {part!r}, expected NAME=METHOD or NAME=TRAIN:TEST")
-        if not is_given:
-            found[name] = name
-        elif colon and train != "inverse":
-            found[name] = {"train": train, "test": test}
-        elif Path(source).suffix or os.sep in source:
-            raise InputError(
-                f"--methods: {name!r} names one file; retraining needs maps of both splits: {name}=TRAIN:TEST"
-            )
-        else:
-            found[name] = source
+        found[name] = _source(name, source) if is_given else name
     return found
+
+
+def _source(name: str, source: str) -> str | Mapping[str, str]:
+    """Read what a method stands for: another method, TRAIN:TEST, or a pattern of record files of both splits."""
+    from roadworthy.sweep.paths import RECORDS, is_record_pattern
+
+    prefix = RECORDS if is_record_pattern(source) else ""
+    train, colon, test = source.removeprefix(prefix).partition(":")
+    if colon and train != "inverse":
+        return {"train": prefix + train, "test": test}
+    if not prefix and (Path(source).suffix or os.sep in source):
+        raise InputError(
+            f"--methods: {name!r} names one file; retraining needs maps of both splits: {name}=TRAIN:TEST, or "
+            f"{name}=tfrecord:PATTERN for record files of both"
+        )
+    return source
 
 
 def _normalize(text: str) -> Any:

@@ -24,7 +24,7 @@ from pydantic import (
 
 from roadworthy.errors import InputError
 from roadworthy.sweep.checks import check_names
-from roadworthy.sweep.paths import absolute_paths, absolute_recipe, absolute_source, absolute_weights, anchored
+from roadworthy.sweep.paths import absolute_maps, absolute_paths, absolute_recipe, absolute_source, absolute_weights
 from roadworthy.sweep.settings_file import override, parse_assignments, told
 from roadworthy.sweep.values import as_bytes, as_methods, as_names, as_normalize, as_settings, as_shares, as_size
 from roadworthy.types import Reduction, Sign, Unit
@@ -109,12 +109,13 @@ class SavedMaps(_Spec):
     """Maps of a method that are in files already.
 
     Attributes:
-        train: maps of the training split: ``.npy``, ``.npz``, ``.zarr`` or what else :func:`open_maps` reads.
+        train: maps of the training split: ``.npy``, ``.npz``, ``.zarr``, ``tfrecord:PATTERN`` or what else
+            :func:`open_maps` reads.
         test: maps of the test split.
     """
 
-    train: Annotated[Text, BeforeValidator(anchored)]
-    test: Annotated[Text, BeforeValidator(anchored)]
+    train: Annotated[Text, BeforeValidator(absolute_maps)]
+    test: Annotated[Text, BeforeValidator(absolute_maps)]
 
 
 class MapsSpec(_Spec):
@@ -153,7 +154,8 @@ class Experiment(_Spec):
         recipe: how it is trained: a name, a ``.yaml`` file (made absolute), or a mapping of changes to the recipe
             called ``base``. By default the one that fits the model.
         strategy: a preset that retrains: ``roar``, ``kar``, ``roar-2019``.
-        methods: name -> attribution method, or files of maps; a list of methods names each by itself.
+        methods: name -> attribution method, or files of maps (a ``tfrecord:PATTERN`` alone holds those of both
+            splits); a list of methods names each by itself.
         order: which units go first: the most relevant, the least relevant, or both in turn.
         fractions: shares removed, in (0, 1]; 0 is always evaluated.
         imputers: what fills removed units; each is a result of its own.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 _WITH_PATH = ("folder", "parquet", "tfrecord", "hdf5", "fashion-mnist")  # sources whose argument is a path
+RECORDS = "tfrecord:"  # in front of a pattern of record files that hold maps
 _WEIGHTS = (".safetensors", ".pt", ".pth")
 
 
@@ -49,6 +50,23 @@ def absolute_weights(weights: Any, base: Path | None = None) -> Any:
     return anchored(weights, base) if is_file else weights
 
 
+def absolute_maps(path: Any, base: Path | None = None) -> Any:
+    """Return a file of maps, or a pattern of record files behind its prefix, made absolute.
+
+    Example:
+        >>> absolute_maps("tfrecord:IG/train*", Path("/maps")), absolute_maps("ig.npy", Path("/maps"))
+        ('tfrecord:/maps/IG/train*', '/maps/ig.npy')
+    """
+    if not is_record_pattern(path):
+        return anchored(path, base)
+    return f"{RECORDS}{anchored(path.removeprefix(RECORDS), base)}"
+
+
+def is_record_pattern(source: Any) -> bool:
+    """Tell whether a method's source is a pattern of record files, by its prefix."""
+    return isinstance(source, str) and source.startswith(RECORDS)
+
+
 def absolute_recipe(recipe: Any, base: Path | None = None) -> Any:
     """Return a recipe with the file that it is, or begins with, made absolute; names stay.
 
@@ -74,13 +92,14 @@ def absolute_paths(content: Mapping[str, Any], base: Path) -> dict[str, Any]:
     if found.get("recipe"):
         found["recipe"] = absolute_recipe(found["recipe"], base)
     if isinstance(found.get("methods"), Mapping):
-        found["methods"] = {
-            name: _with(_with(source, "train", anchored, base), "test", anchored, base)
-            if isinstance(source, Mapping)
-            else source
-            for name, source in found["methods"].items()
-        }
+        found["methods"] = {name: _absolute_method(source, base) for name, source in found["methods"].items()}
     return found
+
+
+def _absolute_method(source: Any, base: Path) -> Any:
+    if isinstance(source, Mapping):
+        return _with(_with(source, "train", absolute_maps, base), "test", absolute_maps, base)
+    return absolute_maps(source, base) if is_record_pattern(source) else source
 
 
 def _with(content: Mapping[str, Any], key: str, change: Any, base: Path | None) -> dict[str, Any]:

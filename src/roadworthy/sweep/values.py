@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from roadworthy.sweep.paths import is_record_pattern
+
 _UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 
@@ -59,8 +61,19 @@ def as_names(value: Any) -> Any:
 
 
 def as_methods(value: Any) -> Any:
-    """Read a mapping, or a list of methods that are named by themselves."""
-    return value if isinstance(value, Mapping) else {name: name for name in as_names(value) or ()}
+    """Read a mapping, or a list of methods that are named by themselves.
+
+    Example:
+        >>> as_methods({"mine": "tfrecord:IG/*"})
+        {'mine': {'train': 'tfrecord:IG/*', 'test': 'tfrecord:IG/*'}}
+    """
+    if not isinstance(value, Mapping):
+        return {name: name for name in as_names(value) or ()}
+    # record files name the samples that they hold, so those of both splits may lie under one pattern
+    return {
+        name: {"train": source, "test": source} if is_record_pattern(source) else source
+        for name, source in value.items()
+    }
 
 
 def as_settings(value: Any) -> Any:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from roadworthy.errors import DataError, InputError, ModelError, RoadworthyWarning
 from roadworthy.sweep.collate import read_plan
+from roadworthy.sweep.locks import held
 from roadworthy.sweep.store import Store
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def evaluate_snapshots(
 
     Raises:
         DataError: no sweep lies there.
-        InputError: the sweep keeps no snapshots.
+        InputError: the sweep keeps no snapshots, or another process is scoring them.
     """
     place = Path(folder).expanduser()
     plan = read_plan(place)
@@ -142,6 +143,19 @@ def evaluate_snapshots(
             f"{place}: this sweep keeps no snapshots; set 'snapshots' in its experiment to the number of epochs "
             "between two of them, for instance --set snapshots=1"
         )
+    with held(place / ".eval.lock", wait=False) as ours:
+        if not ours:
+            raise InputError(
+                f"{place}: snapshots are being scored already, by another process or thread; wait for it to end, or "
+                f"read {CURVES} as it grows"
+            )
+        return _evaluated(place, plan, watch=watch, device=device, pause=pause, on_row=on_row)
+
+
+def _evaluated(
+    place: Path, plan: Plan, *, watch: bool, device: str, pause: float, on_row: Callable[[Row], None] | None
+) -> list[Row]:
+    """Score what is new, by the only one who writes the table."""
     curves, broken = Curves(place / CURVES), set[Path]()
     while True:
         over = not watch or _is_over(plan, Store(place))  # asked first: what comes before the end is scored below
