@@ -226,7 +226,7 @@ def test_a_method_that_fails_stops_no_other(tmp_path: Path) -> None:
     collected = collate(plan, store)
     assert collected.results["mean"].methods == ["grad", "random"]
     assert any(line.startswith("2 of 4 sets of maps failed") for line in collected.missing)
-    assert "left out until their trainings are complete: gradcam" in collected.results["mean"].warnings
+    assert "left out, since some of their trainings are not there: gradcam" in collected.results["mean"].warnings
     # told again, they stay failed; with retry_failed they are tried
     assert not done(run(tmp_path / "run", experiment))
     assert len(done(run(tmp_path / "run", experiment, retry_failed=True), "failed")) == 2

@@ -101,7 +101,7 @@ def show_records(records: list[dict[str, Any]]) -> None:
     for record in records:
         filled = f", fill: {record['imputer']}" if len(records) > 1 else ""
         title = f"{record['score']} ({record['readout']}), n = {record['counted']}{filled}"
-        print_frame(printed(pd.DataFrame(record["ranking"])), title)
+        print_frame(printed(pd.DataFrame(record["ranking"]), record["readout"]), title)
         for sentence in (*record["verdict"], f"report: {record['files']['report.html']}"):
             out.print(sentence, markup=False, highlight=False, soft_wrap=True)
     if not records:

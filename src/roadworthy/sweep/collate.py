@@ -184,7 +184,7 @@ def _warnings(grid: Any, whole: Any, read: Callable[[str], Record], keys: list[s
     found = []
     left = [name for name in whole.methods if name not in grid.methods]
     if left:
-        found.append(f"left out until their trainings are complete: {', '.join(left)}")
+        found.append(f"left out, since some of their trainings are not there: {', '.join(left)}")
     if len(grid.repeats) < len(whole.repeats):
         found.append(f"{len(grid.repeats)} of {len(whole.repeats)} repeats are complete for all methods shown")
     versions = {tuple(sorted(read(key).head.get("versions", {}).items())) for key in keys}
