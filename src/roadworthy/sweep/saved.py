@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from roadworthy.attribution import methods, open_maps
+from roadworthy.attribution.saved import SHARDS
 from roadworthy.errors import AttributionError, DataError
 from roadworthy.records import Split
 from roadworthy.tfrecord import find_shards
-
-_PREFIX = "tfrecord:"
 
 
 def files_at(path: str | Path) -> tuple[Path, list[Path]]:
@@ -23,7 +22,7 @@ def files_at(path: str | Path) -> tuple[Path, list[Path]]:
     Raises:
         DataError: nothing lies there.
     """
-    text = str(path).removeprefix(_PREFIX)
+    text = str(path).removeprefix(SHARDS)
     place = Path(text)
     if place.is_file():
         return place, [place]
