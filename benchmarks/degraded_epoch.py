@@ -110,8 +110,8 @@ def later(record: Record, data: Data, split: Split, maps: np.ndarray) -> None:
             pass
         fed = time.perf_counter() - begin
         record.line(
-            f"feeding a later epoch, {what}: {fed:.3f} s, {fed / whole:.1%} of the {whole:.2f} s that its training takes"
-            f" (small-cnn, fast-cifar, n={len(train)}; reach: under 10 %)"
+            f"feeding a later epoch, {what}: {fed:.3f} s, {fed / whole:.1%} of the {whole:.2f} s that its training "
+            f"takes (small-cnn, fast-cifar, n={len(train)}; reach: under 10 %)"
         )
 
 
