@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,6 @@ from roadworthy.evaluation.strategy import Strategy
 from roadworthy.evaluation.treatment import Degrader, MapRows, Treatment
 from roadworthy.imputation import resolve_imputer
 from roadworthy.model import load_recipe
-from roadworthy.sweep import subject
 from roadworthy.sweep.checks import completed
 from roadworthy.sweep.collate import collate, is_sweep, read_plan, training_table
 from roadworthy.sweep.executors import SerialExecutor
@@ -310,11 +310,30 @@ def test_other_pixels_under_the_same_names_are_other_data(tmp_path: Path) -> Non
     experiment = small(data=f"folder:{folder}", data__train=None, data__test=None, repeats=1, compare_road=False)
     first = {job.key for job in plan_of(experiment).of_kind("train")}
     edit(folder, "test", 2)
-    subject._loaded.cache_clear(), subject._open.cache_clear()
     assert not first & {job.key for job in plan_of(experiment).of_kind("train")}
     edit(folder, "test", 1)
-    subject._loaded.cache_clear(), subject._open.cache_clear()
     assert first == {job.key for job in plan_of(experiment).of_kind("train")}
+
+
+@pytest.mark.parametrize("node", ["maps/grad/c/0/0/0/0", "ids/c/0", "ids/zarr.json"])
+def test_damage_inside_a_store_of_maps_is_found_when_failures_are_tried_again(copied: Path, node: str) -> None:
+    plan = read_plan(copied)
+    before = {job.key: Store(copied).read(job.key).arrays for job in plan.of_kind("train")}
+    lose_estimators(copied)
+    for store in (copied / "maps").glob("*/grad-test.zarr"):
+        path = store / node
+        if node.startswith("maps"):
+            path.write_bytes(path.read_bytes()[:5])
+        else:
+            path.unlink()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run(copied, small())
+        run(copied, small(), retry_failed=True)
+    assert save_results(copied)[0].missing == []
+    for key, arrays in before.items():
+        for name, values in Store(copied).read(key).arrays.items():
+            assert (values == arrays[name]).all()
 
 
 def lose_estimators(folder: Path) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import warnings
@@ -80,6 +81,8 @@ def _explain(error: Exception) -> int:
     usage = getattr(error, "format_message", None)  # the command line itself was wrong
     if usage is not None:
         _one_line("error", usage(), " (--help lists what is known)")
+    elif isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        _one_line("error", error, "; make room and give the same command again: what is finished is kept")
     elif isinstance(error, (RoadworthyError, OSError)):
         _one_line("error", error)
     elif isinstance(error, MemoryError) or "out of memory" in str(error):

@@ -124,7 +124,7 @@ def tell_failures(folder: Path, failed: Mapping[str, Failure], blocked: int) -> 
     if kept:
         say(f"The tracebacks are in {path}; the same command with --retry-failed does these jobs again.")
     else:
-        say(f"{path} cannot be written; the tracebacks are in {folder / 'failed'}.")
+        say(f"{path} cannot be written; see to the disk, and give the same command again.")
 
 
 def _keep(path: Path, text: str) -> bool:

@@ -16,6 +16,8 @@ from roadworthy.errors import RoadworthyWarning
 from roadworthy.sweep.job import Job
 from roadworthy.sweep.store import Store
 
+_ROWS = 256  # of maps that are read at a time
+
 
 def weights_path(folder: Path, key: str) -> Path:
     """Return where the weights of a training are kept."""
@@ -31,12 +33,13 @@ def maps_path(folder: Path, spec: Mapping[str, Any], family: str, split: str) ->
     return folder / "maps" / key / f"{quote(family, safe='')}-{split}.zarr"
 
 
-def withdraw_lost(jobs: Iterable[Job], store: Store) -> None:
+def withdraw_lost(jobs: Iterable[Job], store: Store, *, thorough: bool = False) -> None:
     """Let finished jobs whose weights or maps are gone or unreadable be done again, where others need them.
 
     Args:
         jobs: of the sweep.
         store: its records.
+        thorough: read all of the maps, whose checksums then tell what is damaged.
 
     Warns:
         RoadworthyWarning: for each of them.
@@ -45,7 +48,7 @@ def withdraw_lost(jobs: Iterable[Job], store: Store) -> None:
     there = store.finished()
     needed = {key for job in known.values() if job.key not in there for key in job.needs}
     for key in sorted(needed & there & known.keys()):
-        path, whole = _product(known[key], store.folder)
+        path, whole = _product(known[key], store.folder, thorough)
         if whole:
             continue
         with contextlib.suppress(FileNotFoundError):
@@ -57,10 +60,10 @@ def withdraw_lost(jobs: Iterable[Job], store: Store) -> None:
         warnings.warn(f"{known[key]}: {what}; it is done again", RoadworthyWarning, stacklevel=2)
 
 
-def _product(job: Job, folder: Path) -> tuple[Path, bool]:
+def _product(job: Job, folder: Path, thorough: bool) -> tuple[Path, bool]:
     if job.kind == "maps":
         path = maps_path(folder, job.spec, job.spec["family"], job.spec["split"])
-        return path, _holds(path, job.spec["sources"])
+        return path, _holds(path, job.spec["sources"], thorough)
     path = weights_path(folder, job.key)
     return path, _is_weights(path)
 
@@ -75,13 +78,19 @@ def _is_weights(path: Path) -> bool:
         return False
 
 
-def _holds(path: Path, sources: Iterable[str]) -> bool:
+def _holds(path: Path, sources: Iterable[str], thorough: bool) -> bool:
     from roadworthy.attribution import open_maps
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", RoadworthyWarning)  # a store that is not complete
             found = open_maps(path)
-        return all(source in found for source in sources)
+        ids = found.ids or []
+        if not ids or not all(ids) or any(len(found[source]) != len(ids) for source in sources):
+            return False
+        for source in sources if thorough else ():
+            for start in range(0, len(ids), _ROWS):
+                found[source][start : start + _ROWS]
+        return True
     except Exception:  # whatever a damaged store raises: it is made anew
         return False

@@ -60,16 +60,13 @@ class Plan:
         head, _, body = text.partition("\n")
         try:
             about = json.loads(head)
-            known = about["format"] == FORMAT and about["digest"] == _digest(body)
-        except (ValueError, KeyError, TypeError) as error:
+            if (about["format"], about["digest"]) != (FORMAT, _digest(body)):
+                raise ValueError(f"of format {about['format']!r}, expected {FORMAT}, or changed since it was written")
+            found = json.loads(body)
+            jobs = [Job(**{**job, "needs": tuple(job["needs"])}) for job in found["jobs"]]
+            return Plan(jobs, found["points"], found["facts"], found["runtime"])
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DataError(f"plan: cannot be read ({error}); run the experiment again") from error
-        if not known:
-            raise DataError(
-                f"plan: of format {about['format']!r}, or damaged; expected {FORMAT}; run the experiment again"
-            )
-        found = json.loads(body)
-        jobs = [Job(**{**job, "needs": tuple(job["needs"])}) for job in found["jobs"]]
-        return Plan(jobs, found["points"], found["facts"], found["runtime"])
 
 
 def _digest(text: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,15 +15,13 @@ from roadworthy.sweep.experiment import Experiment, SavedMaps, dump
 from roadworthy.sweep.places import withdraw_lost
 from roadworthy.sweep.plan import Plan, plan
 from roadworthy.sweep.schedule import Outcome, run_jobs
+from roadworthy.sweep.stamps import stamp_of_files, stamp_of_source
 from roadworthy.sweep.store import Store
 
 if TYPE_CHECKING:
     from roadworthy.sweep.executors import Executor
 
 PERFORM = "roadworthy.sweep.trial:perform"  # by name: a finished sweep is resumed without torch
-_BUILT_IN = ("digits", "planted", "planted-colour")
-_STAMPED = ("folder", "parquet", "tfrecord", "hdf5")
-_MOST_FILES = 10_000  # whose names, sizes and times are taken; opening the data is quicker than looking at more
 
 
 def run_experiment(
@@ -54,7 +51,7 @@ def run_experiment(
         InputError: names that nothing is known by, before anything is trained.
     """
     found, store = prepare(experiment, folder), Store(folder)
-    withdraw_lost(found.jobs, store)
+    withdraw_lost(found.jobs, store, thorough=retry_failed)
     return run_jobs(found.jobs, store, executor, work=PERFORM, on_event=on_event, retry_failed=retry_failed)
 
 
@@ -118,39 +115,14 @@ def save_results(folder: str | Path) -> tuple[Collected, dict[str, Path]]:
 
 def stamp(experiment: Experiment) -> str | None:
     """Hash names, sizes and times of the files an experiment reads; None where they cannot be known."""
-    source, _, argument = experiment.data.source.partition(":")
     if ":" in experiment.model.name and not experiment.model.name.startswith(("torchvision:", "timm:")):
         return None  # code of the user's own, which may have changed
-    paths: list[str] = [path for path in (experiment.model.weights,) if path is not None]
+    paths = [path for path in (experiment.model.weights,) if path is not None]
     for method in experiment.methods.values():
         if isinstance(method, SavedMaps):
-            paths += [method.train, method.test]
-    if source in _STAMPED:
-        paths.append(argument.partition(",")[0])
-    elif source not in _BUILT_IN:
-        return None
-    lines: list[str] = []
-    for path in paths:
-        listed = _files(Path(path))
-        if listed is None:
-            return None
-        lines += listed
-    return _hash("\n".join(lines))
-
-
-def _files(path: Path) -> list[str] | None:
-    if path.is_file():
-        files = [path]
-    else:
-        root = path if path.is_dir() else path.parent
-        pattern = "**/*" if path.is_dir() else path.name
-        files = []
-        for file in root.glob(pattern):
-            files.append(file)
-            if len(files) > _MOST_FILES:
-                return None
-    found = [(str(file), os.stat(file)) for file in sorted(files) if file.is_file()]
-    return [f"{name} {info.st_size} {info.st_mtime_ns}" for name, info in found] or None
+            paths += [path.removeprefix("tfrecord:") for path in (method.train, method.test)]
+    parts = (stamp_of_source(experiment.data.source), stamp_of_files(paths))
+    return None if None in parts else _hash(" ".join(map(str, parts)))
 
 
 def _planned(place: Path) -> Plan | None:

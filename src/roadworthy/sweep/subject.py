@@ -20,6 +20,7 @@ from roadworthy.model.feed import split_hash
 from roadworthy.records import Data, Split
 from roadworthy.rng import numpy_generator
 from roadworthy.sweep.saved import files_at
+from roadworthy.sweep.stamps import stamp_of_source
 
 _IDENTITIES: weakref.WeakKeyDictionary[Data, dict[str, Any]] = weakref.WeakKeyDictionary()
 COMPARED = 2000  # images of each split whose pixels are held against those that a sweep was planned for
@@ -34,16 +35,17 @@ def open_data(spec: Mapping[str, Any]) -> Data:
     Returns:
         The data. Means and statistics are those of the training samples that are used.
     """
-    return _open(json.dumps(dict(spec), sort_keys=True))
+    return _open(json.dumps(dict(spec), sort_keys=True), stamp_of_source(spec["source"]))
 
 
 def whole_ids(spec: Mapping[str, Any], part: str) -> list[str]:
     """Return the ids of all samples of a split, also of those that a sweep of a part leaves out."""
-    return getattr(_loaded(json.dumps(dict(spec), sort_keys=True)), part).ids
+    return getattr(_loaded(json.dumps(dict(spec), sort_keys=True), stamp_of_source(spec["source"])), part).ids
 
 
 @functools.lru_cache(maxsize=2)
-def _loaded(text: str) -> Data:
+def _loaded(text: str, stamp: str | None) -> Data:
+    # the stamp is part of what is remembered: files that have changed are opened anew
     spec = json.loads(text)
     size = spec["size"]
     return load_data(
@@ -56,8 +58,8 @@ def _loaded(text: str) -> Data:
 
 
 @functools.lru_cache(maxsize=2)
-def _open(text: str) -> Data:
-    spec, loaded = json.loads(text), _loaded(text)
+def _open(text: str, stamp: str | None) -> Data:
+    spec, loaded = json.loads(text), _loaded(text, stamp)
     if not any(spec[key] for key in ("train", "test", "per_class")):
         return loaded
     train, test = (
