@@ -12,6 +12,7 @@ from roadworthy.errors import AttributionError, InputError
 from roadworthy.removal import (
     constant_maps,
     nonfinite_rows,
+    ranks_without_ties,
     reduce_channels,
     removal_ranks,
     removed_at,
@@ -184,3 +185,23 @@ def test_ties_constants_and_nonfinite() -> None:
     assert tied_share(np.zeros((1, 1))).tolist() == [0.0]
     assert constant_maps(values).tolist() == [False, True, False, False]
     assert nonfinite_rows(values).tolist() == [False, False, True, True]
+
+
+@pytest.mark.parametrize("order", ["morf", "lerf"])
+@pytest.mark.parametrize("sign", ["signed", "abs", "positive", "squared"])
+def test_ranks_without_ties_are_those_of_any_draw(order: str, sign: str) -> None:
+    generator = np.random.default_rng(0)
+    values = generator.normal(size=(40, 6, 5))
+    values[::3] = generator.integers(0, 4, size=values[::3].shape)  # tied
+    values[1] = 0.0
+    values[1].flat[0] = -0.0
+    ranks, tied = ranks_without_ties(values, order, sign)
+    for seed in (0, 1):
+        drawn = removal_ranks(values, tie_draw(seed, [str(row) for row in range(40)], 30), order, sign)
+        assert (ranks[~tied] == drawn[~tied]).all()
+    flat = np.abs(values) if sign in ("abs", "squared") else np.maximum(values, 0) if sign == "positive" else values
+    expected = [len(np.unique(row)) < 30 for row in flat.reshape(40, -1)]
+    assert tied.tolist() == expected
+    one, alone = ranks_without_ties(np.zeros((2, 1)), order, sign)
+    assert one.tolist() == [[0], [0]]
+    assert not alone.any()

@@ -16,7 +16,7 @@ from roadworthy.evaluation.degrade import Filler, block_values, nonfinite_sample
 from roadworthy.evaluation.strategy import Strategy
 from roadworthy.provenance import ids_hash
 from roadworthy.records import Batch, Split
-from roadworthy.removal import removal_ranks, removed_at
+from roadworthy.removal import ranks_without_ties, removal_ranks, removed_at
 from roadworthy.rng import normal_fields, permutations
 from roadworthy.types import Order
 
@@ -199,8 +199,12 @@ class Degrader:
                 "mend the maps, or leave these samples out of the data"
             )
         array = values[maps.name]
-        draw = tie_order(self.strategy, self.filler.seed, batch.ids, array.shape[1:], self.repeat)
-        return removal_ranks(array, draw, treatment.order, self.strategy.sign)
+        ranks, tied = ranks_without_ties(array, treatment.order, self.strategy.sign)
+        if tied.any():
+            ids = [sample for sample, is_tied in zip(batch.ids, tied, strict=True) if is_tied]
+            draw = tie_order(self.strategy, self.filler.seed, ids, array.shape[1:], self.repeat)
+            ranks[tied] = removal_ranks(array[tied], draw, treatment.order, self.strategy.sign)
+        return ranks
 
     def _random(self, ids: Sequence[str], shape: tuple[int, ...], fraction: float, epoch: int) -> np.ndarray:
         """Draw masks by sample: the same for every share, so that they nest, and in fixed mode for every epoch."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from roadworthy.removal.masks import removed_at, units_removed
-from roadworthy.removal.order import removal_ranks, tie_draw
+from roadworthy.removal.order import ranks_without_ties, removal_ranks, tie_draw
 from roadworthy.removal.reduction import reduce_channels, unit_values
 from roadworthy.removal.ties import constant_maps, nonfinite_rows, tied_share
 
 __all__ = [
     "constant_maps",
     "nonfinite_rows",
+    "ranks_without_ties",
     "reduce_channels",
     "removal_ranks",
     "removed_at",
