@@ -463,3 +463,21 @@ def test_road_beside_points_the_way_roar_does(tmp_path: Path) -> None:
     assert (beside["orders"], beside["higher_is_better"]) == (["morf"], False)
     assert beside["score"]["ig"] < beside["score"]["inverse:ig"]
     assert beside["images"] == 50 * 3
+
+
+@pytest.mark.parametrize(("memory", "expected"), [(1000, 1000), (10**12, None)])
+def test_memory_is_what_the_experiment_says_and_no_bound_where_all_fits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: int, expected: int | None
+) -> None:
+    plan = prepare(small(memory=memory), tmp_path)
+    seen: list[int] = []
+
+    def stop(self: Retrainer, *_: object, **__: object) -> None:
+        seen.append(self.memory)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Retrainer, "run", stop)
+    with pytest.raises(KeyboardInterrupt):
+        perform(tmp_path, plan.of_kind("train")[0], "cpu")
+    # more than any data have, also than the default that fit has for itself
+    assert seen == [expected] if expected is not None else seen[0] > 2**50

@@ -333,7 +333,6 @@ class _Planner:
             "map_batch": experiment.maps.max_batch,
             "snapshots": experiment.snapshots,
             "keep_weights": experiment.keep_weights,
-            "processes": experiment.processes_per_trial,
             "base": base.get("trained", ""),
             "files": self.hashes,
         }

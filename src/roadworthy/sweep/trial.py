@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import sys
 import time
 import warnings
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ from roadworthy.evaluation import Strategy, evaluate
 from roadworthy.evaluation.degrade import Filler
 from roadworthy.evaluation.maps import Saved
 from roadworthy.evaluation.result import READOUTS
-from roadworthy.evaluation.retrain import MEMORY, Retrainer, Trained
+from roadworthy.evaluation.retrain import Retrainer, Trained
 from roadworthy.evaluation.treatment import Degrader, MapRows, Treatment
 from roadworthy.forward import device_of
 from roadworthy.imputation import resolve_imputer
@@ -105,7 +106,7 @@ class Trial:
             seed=spec["seed"],
             validation_share=spec["validation_share"],
             device=self.device,
-            memory=spec.get("memory", MEMORY),
+            memory=spec.get("memory", sys.maxsize),  # without it, all was found to fit when the sweep was planned
             max_batch=self.runtime["max_batch"],
             processes=spec.get("processes", 1),
         )
