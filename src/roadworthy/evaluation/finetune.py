@@ -1,0 +1,225 @@
+"""The fine-tuned judge: one copy of the model that has seen images with units removed, blind to every explanation.
+
+The given model never saw a degraded image, so what it loses on one mixes evidence with surprise. A network trained
+per explanation can read the class off the mask. One copy fine-tuned on *random* masks does neither: degraded images
+are in its domain, and no explanation had a part in it (F-Fidelity, Zheng et al. 2025, arXiv 2410.02970; Brocki and
+Chung 2023; IDSDS, Hesse et al. 2024, for single patches).
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+import scipy.ndimage
+import scipy.special
+import torch
+
+from roadworthy.errors import InputError, ModelError
+from roadworthy.evaluation.degrade import Filler
+from roadworthy.evaluation.treatment import DegradedSplit
+from roadworthy.forward import device_of
+from roadworthy.imputation import Imputer, resolve_imputer
+from roadworthy.model import Recipe, fit
+from roadworthy.provenance import ids_hash
+from roadworthy.records import Batch, Split
+from roadworthy.rng import derive, normal_fields, resolve_seed
+from roadworthy.types import Normalize, Output, Progress, Seed, Unit
+
+Masks: TypeAlias = Literal["uniform", "patch"] | float
+GRAINS = (0.0, 1.0, 2.0, 4.0)
+RECIPE = Recipe(
+    epochs=2, learning_rate=0.05, batch_size=64, weight_decay=0.0, schedule="one-cycle", warmup_epochs=0.5
+)
+
+
+@dataclass(frozen=True)
+class RandomMasks:
+    """Draws masks that no explanation had a part in, a new one for each image and epoch.
+
+    Attributes:
+        masks: ``"uniform"``: the share removed is drawn from U(0, 1); a rate: this share is removed from every image;
+            ``"patch"``: one cell of a ``grid`` x ``grid`` is removed from half of the images.
+        seed: the draws follow from it, the epoch and the sample's id.
+        unit: ``"pixel"`` or ``"channel"``.
+        grains: widths of the blobs that masks are made of, in pixels (the sd of a Gaussian), one drawn per image; 0
+            removes each unit on its own. Methods differ in grain, so a judge must know all of them.
+        grid: cells along a side, for patches.
+    """
+
+    masks: Masks = "uniform"
+    seed: int = 0
+    unit: Unit = "pixel"
+    grains: tuple[float, ...] = GRAINS
+    grid: int = 4
+
+    def __post_init__(self) -> None:
+        if self.masks in ("uniform", "patch"):
+            return
+        if isinstance(self.masks, (bool, str)) or not 0 < self.masks <= 1:
+            raise InputError(f"masks: got {self.masks!r}, expected 'uniform', 'patch' or a share in (0, 1]")
+
+    def draw(self, ids: Sequence[str], shape: tuple[int, ...], epoch: int) -> np.ndarray:
+        """Return bool masks of the units, True = removed.
+
+        Args:
+            ids: sample ids.
+            shape: of one sample, (C, H, W), (C, T) or (F,).
+            epoch: which epoch; each draws anew.
+
+        Returns:
+            (N, H, W), (N, T) or (N, F); of the whole shape for unit ``"channel"``.
+        """
+        units = shape[1:] if self.unit == "pixel" and len(shape) > 1 else shape
+        flat = int(np.prod(units))
+        drawn = normal_fields(self.seed, f"judge-masks/{epoch}", ids, (flat + 2,))
+        share, choice = scipy.special.ndtr(drawn[:, flat:].astype(np.float64)).T
+        fields = drawn[:, :flat].reshape(len(ids), *units)
+        if self.masks == "patch":
+            return self._patches(units, share, choice)
+        spatial = tuple(range(1 - len(shape), 0)) if len(shape) > 1 else ()
+        known = np.asarray(self.grains if spatial else (0.0,))
+        grains = known[(choice * len(known)).astype(int)]
+        for grain in np.unique(grains[grains > 0]):
+            rows = grains == grain
+            fields[rows] = scipy.ndimage.gaussian_filter(fields[rows], grain, axes=spatial, mode="nearest")
+        counts = np.floor((share if self.masks == "uniform" else np.full(len(ids), self.masks)) * flat + 1e-9)
+        places = np.argsort(np.argsort(fields.reshape(len(ids), -1), axis=1), axis=1)
+        return (places < counts[:, None]).reshape(fields.shape)
+
+    def _patches(self, units: tuple[int, ...], share: np.ndarray, choice: np.ndarray) -> np.ndarray:
+        cells = cells_of(units, self.grid)
+        chosen = (choice * (cells.max() + 1)).astype(int)
+        return (cells == chosen.reshape(-1, *[1] * cells.ndim)) & (share < 0.5).reshape(-1, *[1] * cells.ndim)
+
+
+def cells_of(units: tuple[int, ...], grid: int) -> np.ndarray:
+    """Number the cells of a grid over the last two axes, row by row; sides that do not divide differ by one unit.
+
+    Args:
+        units: shape of the units, ending in (H, W).
+        grid: cells along a side.
+
+    Returns:
+        int64 of that shape.
+
+    Raises:
+        InputError: no image, or more cells than pixels along a side.
+
+    Example:
+        >>> cells_of((2, 4), 2).tolist()
+        [[0, 0, 1, 1], [2, 2, 3, 3]]
+    """
+    if len(units) < 2:
+        raise InputError(f"patches: units of shape {units} have no rows and columns to lay a grid over")
+    height, width = units[-2:]
+    if not 1 <= grid <= min(height, width):
+        raise InputError(
+            f"grid: got {grid}, expected 1 to {min(height, width)} cells along a side of {height} x {width}"
+        )
+    row, column = (np.arange(side) * grid // side for side in (height, width))
+    return np.broadcast_to(row[:, None] * grid + column, units).copy()
+
+
+def fine_tuned(
+    model: torch.nn.Module,
+    train: Split,
+    *,
+    masks: Masks = "uniform",
+    imputers: Sequence[str | Imputer] = ("mean",),
+    mean: Sequence[float] | torch.Tensor | None = None,
+    recipe: Recipe = RECIPE,
+    grains: tuple[float, ...] = GRAINS,
+    grid: int = 4,
+    unit: Unit = "pixel",
+    seed: Seed = 0,
+    normalize: Normalize | None = None,
+    output: Output = None,
+    device: str | torch.device | None = None,
+    progress: Progress | None = None,
+) -> torch.nn.Module:
+    """Return a copy of the model, trained a little more on training images with random units removed.
+
+    Args:
+        model: the trained network; it is not changed.
+        train: training samples with labels.
+        masks, grains, grid, unit: see :class:`RandomMasks`.
+        imputers: what fills removed units; each image draws one, so that none is new to the judge.
+        mean: training mean per channel, for the mean fill; by default that of ``train``.
+        recipe: how long and how fast; by default 2 epochs at a small rate.
+        seed: of masks, fills and the order of the samples.
+        normalize: ``(mean, std)`` for a network that does not normalise by itself.
+        output: how to pick the class scores from what the network returns.
+        device: where to train; None leaves the copy where the model is.
+        progress: called with the number of samples just trained on.
+
+    Returns:
+        The copy, in evaluation mode.
+
+    Raises:
+        ModelError: something other than a module.
+        InputError: masks or imputers that do not fit the samples.
+
+    Example:
+        >>> from roadworthy.data import load_data
+        >>> data = load_data("planted:n=64,test=4")
+        >>> net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(576, 4))
+        >>> before = net[1].weight.clone()
+        >>> judge = fine_tuned(net, data.train)
+        >>> torch.equal(before, net[1].weight), torch.equal(before, judge[1].weight)
+        (True, False)
+    """
+    if not isinstance(model, torch.nn.Module):
+        raise ModelError(
+            f"finetune: got {type(model).__name__}, expected a torch.nn.Module; only those can be trained"
+        )
+    seed = resolve_seed(seed)
+    draw = RandomMasks(masks, seed, unit, tuple(grains), grid)
+    values = torch.as_tensor(train.statistics()[0] if mean is None else mean)
+    place = device_of(model, device)
+    fillers = [Filler(resolve_imputer(imputer), values, seed, place) for imputer in imputers]
+    if not fillers:
+        raise InputError("imputers: got none, expected at least one fill for what is removed")
+    for filler in fillers:
+        filler.imputer.check((1, *train.shape), unit)
+    judge = copy.deepcopy(model)
+    for parameter in judge.parameters():
+        parameter.requires_grad_(True)
+    masked = _epoch(train, draw, fillers, 0)
+    masked.for_epoch = functools.partial(_epoch, train, draw, fillers)  # type: ignore[attr-defined]
+    fit(
+        judge,
+        masked,
+        recipe=recipe,
+        seed=derive(seed, "judge") % 2**63,
+        normalize=normalize,
+        output=output,
+        device=device,
+        progress=progress,
+    )
+    return judge.eval()
+
+
+def _epoch(train: Split, draw: RandomMasks, fillers: list[Filler], epoch: int) -> Split:
+    return DegradedSplit(train, functools.partial(_masked, draw=draw, fillers=fillers, epoch=epoch))
+
+
+def _masked(batch: Batch, draw: RandomMasks, fillers: list[Filler], epoch: int = 0) -> Batch:
+    """Remove and fill; which fill an image gets goes round with its place and the epoch."""
+    removed = draw.draw(batch.ids, tuple(batch.images.shape[1:]), epoch)
+    images = batch.images.clone()
+    for turn, filler in enumerate(fillers):
+        rows = [row for row in range(len(images)) if (row + epoch) % len(fillers) == turn]
+        if not rows:
+            continue
+        ids = [batch.ids[row] for row in rows]
+        noise = filler.noise(ids, tuple(images.shape[1:]), epoch)
+        part = images[rows].to(filler.place)
+        images[rows] = filler.fill(part, removed[rows], noise, key=("judge", epoch, ids_hash(ids)))[1].to(
+            images.device
+        )
+    return batch._replace(images=images)
