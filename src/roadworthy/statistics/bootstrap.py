@@ -25,7 +25,6 @@ fourth 8.5 %: an event so rare may not have happened yet, and no test can know. 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -33,11 +32,10 @@ import numpy as np
 
 from roadworthy.rng import numpy_generator, resolve_seed
 from roadworthy.statistics._checks import check_draws, check_level, finite
+from roadworthy.statistics.resampling import canonical, expanded_interval, resampled_means, weighted_means
 
 if TYPE_CHECKING:
     from roadworthy.types import Seed
-
-_CELLS = 1 << 20  # weights held at a time: draws are worked in chunks, so memory does not grow with draws x samples
 
 
 @dataclass(frozen=True)
@@ -102,11 +100,11 @@ def paired_bootstrap(scores: Any, *, draws: int = 10_000, level: float = 0.95, s
     check_draws(draws), check_level(level)
     values = finite(scores, "scores", 2, ("method", "sample"))
     number = resolve_seed(seed)
-    rows, back = _canonical(values)
+    rows, back = canonical(values)
     mean = np.array([math.fsum(row) for row in rows]) / rows.shape[1]  # fsum: equal whatever the order
-    moved = mean + _resampled(rows - mean[:, None], draws, number)
+    moved = mean + resampled_means(rows - mean[:, None], draws, number)
     flips = _flipped(rows - rows.mean(axis=0), draws, number)
-    low, high = _interval(moved, level, rows.shape[1])
+    low, high = expanded_interval(moved, level, rows.shape[1])
     difference, difference_low, difference_high, p = (
         table[np.ix_(back, back)] for table in _pairs(rows, mean, moved, flips, level)
     )
@@ -150,9 +148,9 @@ def curve_bands(
     check_draws(draws), check_level(level)
     values = finite(curves, "curves", 3, ("method", "share", "sample"))
     methods, points, n = values.shape
-    rows, back = _canonical(values.reshape(methods * points, n))
+    rows, back = canonical(values.reshape(methods * points, n))
     mean = rows.mean(axis=1, keepdims=True)
-    low, high = _interval(mean.T + _resampled(rows - mean, draws, resolve_seed(seed)), level, n)
+    low, high = expanded_interval(mean.T + resampled_means(rows - mean, draws, resolve_seed(seed)), level, n)
     return low[back].reshape(methods, points), high[back].reshape(methods, points)
 
 
@@ -166,35 +164,10 @@ def _pairs(
     for i, j in zip(*np.triu_indices(len(rows), 1), strict=True):
         own, drawn = rows[i] - rows[j], moved[:, i] - moved[:, j]
         slack = 1e-12 * float(np.abs(own).mean()) + rounding
-        (low[i, j],), (high[i, j],) = _interval(drawn[:, None], level, rows.shape[1])
+        (low[i, j],), (high[i, j],) = expanded_interval(drawn[:, None], level, rows.shape[1])
         low[j, i], high[j, i] = -high[i, j], -low[i, j]
         p[i, j] = p[j, i] = max(_interval_p(drawn, own, slack), _flip_p(flips[:, i] - flips[:, j], own, slack))
     return difference, low, high, p
-
-
-def _canonical(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return each distinct row once, samples in sorted order, and where each row of the input went.
-
-    Equal rows are computed once, so no rounding parts them. Samples are sorted by the rows' scores, taking the rows
-    by their sets of values, which makes the caller's order moot.
-    """
-    values = values + 0.0  # -0.0 is 0.0
-    kind = np.unique(np.sort(values, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
-    samples = np.lexsort(values[np.argsort(kind, kind="stable")])
-    rows, back = np.unique(values[:, samples], axis=0, return_inverse=True)
-    return np.ascontiguousarray(rows), back.reshape(-1)
-
-
-def _resampled(centred: np.ndarray, draws: int, seed: int) -> np.ndarray:
-    """Return the resampled means (draws, rows): multinomial weights times the scores, a chunk of draws at a time."""
-    n = centred.shape[1]
-    generator = numpy_generator(seed, "bootstrap")
-
-    def weights(size: int) -> np.ndarray:
-        flat = (generator.integers(n, size=(size, n)) + n * np.arange(size)[:, None]).ravel()
-        return np.bincount(flat, minlength=size * n).reshape(size, n)
-
-    return _products(weights, centred, draws)
 
 
 def _flipped(centred: np.ndarray, draws: int, seed: int) -> np.ndarray:
@@ -206,25 +179,7 @@ def _flipped(centred: np.ndarray, draws: int, seed: int) -> np.ndarray:
         bits = np.frombuffer(generator.bytes(size * -(-n // 8)), dtype=np.uint8).reshape(size, -1)
         return 2.0 * np.unpackbits(bits, axis=1, count=n) - 1
 
-    return _products(signs, centred, draws)
-
-
-def _products(make: Callable[[int], np.ndarray], rows: np.ndarray, draws: int) -> np.ndarray:
-    step = max(1, _CELLS // rows.shape[1])
-    columns = np.ascontiguousarray(rows.T)
-    parts = [make(min(step, draws - start)).astype(np.float64) @ columns for start in range(0, draws, step)]
-    return np.concatenate(parts) / rows.shape[1]
-
-
-def _interval(moved: np.ndarray, level: float, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the expanded percentile interval of each column of resampled values."""
-    if n == 1:
-        return np.full(moved.shape[1], np.nan), np.full(moved.shape[1], np.nan)
-    from scipy.special import ndtr, stdtrit
-
-    tail = float(ndtr(stdtrit(n - 1, (1 - level) / 2) * math.sqrt(n / (n - 1))))
-    low, high = np.quantile(moved, [tail, 1 - tail], axis=0)
-    return low, high
+    return weighted_means(signs, centred, draws)
 
 
 def _interval_p(drawn: np.ndarray, differences: np.ndarray, slack: float) -> float:
