@@ -9,7 +9,8 @@ from roadworthy.evaluation.strategy import Strategy, presets
 
 
 def test_presets_are_the_published_methods() -> None:
-    assert set(presets) == {"road", "pixel-flipping", "deletion", "insertion", "roar", "kar", "roar-2019"}
+    known = {"road", "symmetric", "f-fidelity", "pixel-flipping", "deletion", "insertion", "roar", "kar", "roar-2019"}
+    assert set(presets) == known
     road = presets["road"]
     assert (road.training, road.order, road.imputer, road.readout) == ("none", "both", "noisy-linear", "top1")
     assert road.fractions == (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -46,6 +47,15 @@ def test_changes_that_are_none_leave_the_preset() -> None:
         ({"fractions": ()}, "got none"),
         ({"fractions": (0,)}, "only 0"),
         ({"fractions": "half"}, "'half'"),
+        ({"training": "never"}, "training: got 'never'"),
+        ({"training": ("none", "retrain")}, "expected 'none', 'finetune' or 'retrain', or"),
+        ({"training": ("none", "none")}, "training: got"),
+        ({"training": ()}, "training: got"),
+        ({"training": "retrain", "imputer": ("mean", "zero")}, "'retrain' takes one imputer"),
+        ({"training": "retrain", "alpha": 0.5}, "alpha and beta of 1"),
+        ({"imputer": ()}, "imputer: got none"),
+        ({"alpha": 0}, "alpha: got 0"),
+        ({"beta": 1.5}, "beta: got 1.5"),
     ],
 )
 def test_values_outside_are_refused(changes: dict, message: str) -> None:
@@ -62,3 +72,22 @@ def test_fractions_are_sorted_once_and_without_zero() -> None:
 def test_the_strategy_must_be_a_name_or_a_strategy() -> None:
     with pytest.raises(InputError, match="strategy: got int"):
         Strategy.of(3)  # type: ignore[arg-type]
+
+
+def test_judges_and_fills_of_a_preset() -> None:
+    symmetric, capped = presets["symmetric"], presets["f-fidelity"]
+    assert symmetric.judges == ("untouched", "fine-tuned")
+    assert symmetric.imputers == ("mean", "noisy-linear")
+    assert (symmetric.settings()["imputer"], symmetric.settings()["training"]) == (
+        "mean + noisy-linear", "none + finetune"
+    )  # fmt: skip
+    assert (capped.judges, capped.alpha, capped.beta, capped.repeats) == (("fine-tuned",), 0.5, 0.1, 50)
+    assert len(capped.fractions) == 19
+    assert presets["roar"].judges == ()
+
+
+def test_f_fidelity_never_removes_more_than_its_cap() -> None:
+    capped = presets["f-fidelity"]
+    assert [capped.removal_probability(p) for p in (0.05, 0.2, 0.5, 0.95)] == [0.5, 0.5, 0.2, 0.1 / 0.95]
+    assert all(capped.removal_probability(p) * p <= 0.1 + 1e-12 for p in capped.fractions)
+    assert presets["road"].removal_probability(0.9) == 1

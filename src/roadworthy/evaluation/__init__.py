@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 from roadworthy.evaluation.result import Result, Scores, Sheet, load_result
 
 if TYPE_CHECKING:
+    from roadworthy.evaluation.finetune import fine_tuned as fine_tuned
     from roadworthy.evaluation.flow import evaluate as evaluate
     from roadworthy.evaluation.intact import preflight as preflight
     from roadworthy.evaluation.strategy import Strategy as Strategy
     from roadworthy.evaluation.strategy import presets as presets
 
-__all__ = ["Result", "Scores", "Sheet", "Strategy", "evaluate", "load_result", "preflight", "presets"]
+__all__ = ["Result", "Scores", "Sheet", "Strategy", "evaluate", "fine_tuned", "load_result", "preflight", "presets"]
 
 
 def __getattr__(name: str) -> Any:
@@ -21,6 +22,10 @@ def __getattr__(name: str) -> Any:
         from roadworthy.evaluation.flow import evaluate
 
         return evaluate
+    if name == "fine_tuned":
+        from roadworthy.evaluation.finetune import fine_tuned
+
+        return fine_tuned
     if name == "preflight":
         from roadworthy.evaluation.intact import preflight
 

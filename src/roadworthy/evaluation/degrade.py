@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from scipy.special import ndtr
 
 from roadworthy.errors import AttributionError
 from roadworthy.evaluation.strategy import Strategy
@@ -122,6 +123,14 @@ def tie_order(strategy: Strategy, seed: int, ids: Sequence[str], shape: tuple[in
     return np.broadcast_to(first.reshape(-1), (len(ids), units))
 
 
+def thinning(strategy: Strategy, seed: int, ids: Sequence[str], shape: tuple[int, ...], repeat: int) -> np.ndarray:
+    """Draw a number in (0, 1) for each unit, the same for every method, order and share: float64 (N, *units).
+
+    A unit that the order takes at share p is removed if its number is below the strategy's probability at p.
+    """
+    return np.asarray(ndtr(normal_fields(seed, f"thinning/{repeat}", ids, shape).astype(np.float64)))
+
+
 def degraded(
     batch: Batch,
     values: Mapping[str, np.ndarray],
@@ -149,11 +158,14 @@ def degraded(
     for repeat in range(repeats):
         draw = tie_order(strategy, filler.seed, ids, shape, repeat)
         noise = filler.noise(ids, tuple(images.shape[1:]), repeat)
+        chances = None if strategy.removes_all else thinning(strategy, filler.seed, ids, shape, repeat)
         for m, array in enumerate(values.values()):
             for o, order in enumerate(strategy.orders):
                 ranks = removal_ranks(array, draw, order, strategy.sign)
                 filled = None
                 for p, fraction in enumerate(strategy.fractions, start=1):
                     removed = removed_at(ranks, fraction)
+                    if chances is not None:  # such masks do not nest: there is no fill to start from
+                        removed, filled = removed & (chances < strategy.removal_probability(fraction)), None
                     filled, copies = filler.fill(images, removed, noise, key=(repeat, p, block), previous=filled)
                     yield Copies(copies, m, o, p, repeat)

@@ -21,10 +21,11 @@ import torch
 
 from roadworthy.errors import InputError, ModelError
 from roadworthy.evaluation.degrade import Filler
+from roadworthy.evaluation.strategy import Strategy
 from roadworthy.evaluation.treatment import DegradedSplit
-from roadworthy.forward import device_of
+from roadworthy.forward import Classifier, device_of
 from roadworthy.imputation import Imputer, resolve_imputer
-from roadworthy.model import Recipe, fit
+from roadworthy.model import Recipe, fit, load_recipe
 from roadworthy.provenance import ids_hash
 from roadworthy.records import Batch, Split
 from roadworthy.rng import derive, normal_fields, resolve_seed
@@ -202,6 +203,48 @@ def fine_tuned(
         progress=progress,
     )
     return judge.eval()
+
+
+def tuned_for(
+    strategy: Strategy,
+    classifier: Classifier,
+    train: Split,
+    *,
+    recipe: str | Recipe | None = None,
+    seed: int = 0,
+    mean: Sequence[float] | None = None,
+    progress: Progress | None = None,
+) -> torch.nn.Module:
+    """Return the judge that a strategy asks: fine-tuned on its own fills, and on as much removed as it removes.
+
+    Args:
+        strategy: its imputers, unit and, where it removes a random part only, ``beta``.
+        classifier: the given model.
+        train: training samples with labels.
+        recipe: see :func:`fine_tuned`, or the name of one.
+        seed: of all draws.
+        mean: training mean per channel; by default that of ``train``.
+        progress: called with the number of samples just trained on.
+
+    Raises:
+        InputError: images with their channels last, which training does not take.
+    """
+    if classifier.layout != "NCHW":
+        raise InputError(f"layout: got {classifier.layout!r}; a strategy that fine-tunes takes 'NCHW' only")
+    return fine_tuned(
+        classifier.model,  # type: ignore[arg-type]  # refused there
+        train,
+        masks="uniform" if strategy.removes_all else strategy.beta,
+        grains=GRAINS if strategy.removes_all else (0.0,),  # as published: every unit on its own
+        imputers=[resolve_imputer(imputer, noise=strategy.noise) for imputer in strategy.imputers],
+        mean=mean,
+        recipe=RECIPE if recipe is None else load_recipe(recipe),
+        unit=strategy.unit,
+        seed=seed,
+        normalize=classifier.normalize,
+        output=classifier.output,
+        progress=progress,
+    )
 
 
 def _epoch(train: Split, draw: RandomMasks, fillers: list[Filler], epoch: int) -> Split:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import torch
 
 from roadworthy.errors import InputError
+from roadworthy.evaluation.finetune import tuned_for
 from roadworthy.evaluation.inputs import Stream
 from roadworthy.evaluation.intact import Examiner, Notes
 from roadworthy.evaluation.maps import MapSources
@@ -34,7 +35,7 @@ def evaluate(
     strategy: str | Strategy = "road",
     fractions: Sequence[float] | None = None,
     order: str | None = None,
-    imputer: str | Callable[..., torch.Tensor] | Imputer | None = None,
+    imputer: str | Callable[..., torch.Tensor] | Imputer | Sequence[Any] | None = None,
     noise: float | None = None,
     normalize: Normalize | None = None,
     target: str | Sequence[int] | torch.Tensor = "predicted",
@@ -42,7 +43,7 @@ def evaluate(
     sign: Sign | None = None,
     unit: Unit | None = None,
     seed: Seed = 0,
-    repeats: int = 1,
+    repeats: int | None = None,
     max_batch: int = 256,
     device: str | torch.device | None = None,
     output: Output = None,
@@ -62,6 +63,7 @@ def evaluate(
     build: Callable[[], torch.nn.Module] | None = None,
     recipe: Any = None,
     validation_share: float = 0.0,
+    judge: torch.nn.Module | None = None,
 ) -> Result:
     """Compare attribution methods by what a model can still do after their units are removed.
 
@@ -79,12 +81,12 @@ def evaluate(
             ``(model, images, targets)`` or arrays (N, H, W) or (N, C, H, W). Maps are channels first in any layout.
             A callable gets images in pixel units, channels first, and a model that takes those and returns class
             scores (N, K): your own, behind ``normalize``, ``layout`` and ``output`` where these are set.
-        strategy: a preset (``"road"``, ``"pixel-flipping"``, ``"deletion"``, ``"insertion"``, ``"roar"``, ``"kar"``,
-            ``"roar-2019"``) or a Strategy.
+        strategy: a preset (``"road"``, ``"symmetric"``, ``"f-fidelity"``, ``"pixel-flipping"``, ``"deletion"``,
+            ``"insertion"``, ``"roar"``, ``"kar"``, ``"roar-2019"``) or a Strategy.
         fractions: shares removed; 0 is always evaluated first. None keeps the preset's: .1 .3 .5 .7 .9 for road.
         order: ``"morf"``, ``"lerf"`` or ``"both"``; None keeps the preset's (``"both"`` for road).
-        imputer: a name, a callable ``(images, removed, generator) -> images``, or an Imputer; None keeps the
-            preset's (``"noisy-linear"`` for road).
+        imputer: a name, a callable ``(images, removed, generator) -> images``, or an Imputer; or several of them,
+            each a view of the result; None keeps the preset's (``"noisy-linear"`` for road).
         noise: sd of noisy-linear's noise, in pixel units.
         normalize: ``(mean, std)`` that is applied after imputation, before the model.
         target: class to explain, and whose probability and logit are recorded: ``"predicted"``, ``"label"`` or
@@ -93,7 +95,8 @@ def evaluate(
         sign: ``"signed"``, ``"abs"``, ``"positive"`` or ``"squared"``.
         unit: ``"pixel"`` or ``"channel"``.
         seed: integer or generator; ties and noise come from it, per sample.
-        repeats: how often ties and noise are drawn anew; with retraining, networks trained for each point.
+        repeats: how often ties and noise are drawn anew; with retraining, networks trained for each point. None keeps
+            the preset's: 1, and 50 for f-fidelity.
         max_batch: largest number of images in one pass through the model.
         device: for a callable without parameters; a module runs where it is.
         output: which part of the model's return value holds the class scores: position, key or callable.
@@ -112,13 +115,17 @@ def evaluate(
         sheet: how many samples to keep for pictures.
         checkpoint: a folder in which finished blocks are kept; the same call goes on from there.
         progress: called with the number of copies just scored, or of samples just trained on.
-        train: training samples, for retraining: a Split, or a pair (images, labels). ``images`` and ``labels`` are
-            then the test samples, and maps given as arrays are pairs (training maps, test maps).
+        train: training samples, for retraining or fine-tuning: a Split, or a pair (images, labels). For retraining
+            ``images`` and ``labels`` are the test samples, and maps given as arrays are pairs (training maps, test
+            maps).
         build: for retraining, returns a fresh network of the kind to train; by default ``model`` with all its
             parameters drawn anew.
-        recipe: for retraining, a :class:`roadworthy.model.Recipe` or the name of one.
+        recipe: a :class:`roadworthy.model.Recipe` or the name of one; needed for retraining. For fine-tuning by
+            default two epochs at a small rate.
         validation_share: for retraining, the share of each class held out to choose the epoch by; with 0 the last
             epoch counts.
+        judge: the fine-tuned copy, where it was made before by :func:`roadworthy.evaluation.fine_tuned`; by default
+            it is made here, from ``train``.
 
     Returns:
         The result: ``table``, ``per_sample``, ``ranking()``, ``warnings``, ``save(path)``.
@@ -144,7 +151,9 @@ def evaluate(
         ['grad', 'random']
     """
     changes = {"order": order, "noise": noise, "reduction": reduction, "sign": sign, "unit": unit}
+    imputer = tuple(imputer) if isinstance(imputer, (list, tuple)) else imputer
     chosen = Strategy.of(strategy, fractions=fractions, imputer=imputer, **changes)
+    repeats = chosen.repeats if repeats is None else _whole("repeats", repeats, 1)
     _one_of("nonfinite", nonfinite, ("raise", "drop"))
     _one_of("intact_check", intact_check, ("raise", "warn"))
     if chosen.training == "retrain":
@@ -158,7 +167,7 @@ def evaluate(
             build=build,
             recipe=recipe,
             seed=resolve_seed(seed),
-            repeats=_whole("repeats", repeats, 1),
+            repeats=repeats,
             mean=mean,
             normalize=normalize,
             output=output,
@@ -178,21 +187,24 @@ def evaluate(
     stats = normalized if normalize is None else normalize
     classifier = Classifier(model, normalize=stats, output=output, layout=layout, device=device, max_batch=max_batch)
     examiner = Examiner(classifier, stream, target, normalized, stop_at_chance=intact_check == "raise")
-    filler = resolve_imputer(chosen.imputer, noise=chosen.noise)
-    if noise is not None and filler.noise != noise:
-        examiner.notes.add("noise", f"noise={noise} has no effect: imputer {filler.name} adds {filler.noise}")
+    fillers = [resolve_imputer(each, noise=chosen.noise) for each in chosen.imputers]
+    if noise is not None and all(filler.noise != noise for filler in fillers):
+        added = ", ".join(f"imputer {filler.name} adds {filler.noise}" for filler in fillers)
+        examiner.notes.add("noise", f"noise={noise} has no effect: {added}")
     fill_mean, mean_source = training_mean(chosen.mean if mean is None else mean, stats, model, stream)
-    _check_mean(filler, chosen, fill_mean, mean_source, examiner.notes)
+    for filler in fillers:
+        _check_mean(filler, chosen, fill_mean, mean_source, examiner.notes)
     run_seed = resolve_seed(seed)
     run = Run(
         strategy=chosen,
-        imputer=filler,
+        imputers=fillers,
+        judges=_judges(chosen, classifier, judge, train, recipe=recipe, seed=run_seed, mean=fill_mean),
         examiner=examiner,
         maps=MapSources(
             attributions, stream, classifier, {"seed": run_seed, "settings": settings, "mean": fill_mean}
         ),
         seed=run_seed,
-        repeats=_whole("repeats", repeats, 1),
+        repeats=repeats,
         mean=None if fill_mean is None else torch.tensor(fill_mean),
         drop_nonfinite=nonfinite == "drop",
         sheet=SheetMaker(_whole("sheet", sheet, 0), stream.length),
@@ -202,6 +214,33 @@ def evaluate(
     )
     with untouched(model):
         return run.result(checkpoint)
+
+
+def _judges(
+    chosen: Strategy, classifier: Classifier, judge: Any, train: Any, *, recipe: Any, seed: int, mean: Any
+) -> dict[str, Classifier]:
+    """Return who is asked, by name; a fine-tuned copy is made where none is given."""
+    found = dict.fromkeys(chosen.judges, classifier)
+    if "fine-tuned" not in found:
+        if judge is not None:
+            raise InputError(f"judge: strategy {chosen.name!r} asks the given model only; choose one that fine-tunes")
+        return found
+    if judge is None:
+        if train is None:
+            raise InputError(
+                "train: a strategy that fine-tunes a copy of the model needs train= (a Split such as data.train, or "
+                "(images, labels)) or judge= (a copy that roadworthy.evaluation.fine_tuned returned)"
+            )
+        judge = tuned_for(chosen, classifier, as_split("train", train), recipe=recipe, seed=seed, mean=mean)
+    found["fine-tuned"] = Classifier(
+        judge,
+        normalize=classifier.normalize,
+        output=classifier.output,
+        layout=classifier.layout,
+        device=classifier.device,
+        max_batch=classifier.max_batch,
+    )
+    return found
 
 
 def _check_retraining(train: Any, recipe: Any, *, layout: str, nonfinite: str, normalized: Any) -> None:

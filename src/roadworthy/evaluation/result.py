@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +93,10 @@ class Result:
         orders: ``"morf"`` and/or ``"lerf"``.
         fractions: shares removed, starting with 0.
         removed: number of units removed at each share.
-        repeats: number of repeats: of draws of ties and noise, or of independent trainings where ``retrained``, which
-            share their seeds over methods, orders and fractions.
+        repeats: length of the repeat axis. Repeats are of draws of ties and noise, or of independent trainings where
+            ``retrained``, which share their seeds over methods, orders and fractions. Where there are several
+            ``views``, the axis holds the repeats of the first view, then those of the second, and so on; scores and
+            curves are the mean over all of them.
         ids: sample ids.
         scores: see :class:`Scores`.
         classes: class names; empty when unknown.
@@ -109,6 +111,7 @@ class Result:
         cost: a row per piece of work: work (``"retrain"``, ``"maps"``, ``"road"``), method, order, fraction, repeat
             (empty or NaN where it serves several), seconds of wall time, images (trained: the epochs multiply them;
             explained; or scored).
+        audit: what the audits found, JSON-serialisable; see :mod:`roadworthy.evaluation.audit`. Empty where none ran.
         missing: lines that name what was asked for and is not there, what failed and what is not done yet; the scores
             hold none of it.
     """
@@ -128,6 +131,7 @@ class Result:
     sheet: Sheet | None = None
     cost: pd.DataFrame = field(default_factory=no_cost)
     missing: list[str] = field(default_factory=list)
+    audit: dict[str, Any] = field(default_factory=dict)
     # rankings and curves cost seconds on large results, and a report asks for each several times
     _known: dict[str, pd.DataFrame] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -135,6 +139,30 @@ class Result:
     def n(self) -> int:
         """Number of samples."""
         return len(self.ids)
+
+    @property
+    def views(self) -> list[dict[str, str]]:
+        """Who was asked, with what fill: ``{"judge": "untouched" | "fine-tuned" | "retrained", "imputer": name}``."""
+        judge = "retrained" if self.retrained else "untouched"
+        return self.settings.get("views") or [{"judge": judge, "imputer": str(self.settings.get("imputer", ""))}]
+
+    def view(self, index: int) -> Result:
+        """Return the result of one of the ``views`` alone; samples kept for pictures stay with the first.
+
+        Raises:
+            InputError: there is no such view.
+        """
+        views = self.views
+        if not 0 <= index < len(views):
+            raise InputError(f"view: got {index}, this result has {len(views)}, counted from 0")
+        if len(views) == 1:
+            return self
+        each = self.repeats // len(views)
+        cells = slice(index * each, (index + 1) * each)
+        scores = replace(self.scores, **{name: self.scores[name][:, :, :, cells] for name in READOUTS})
+        settings = self.settings | {"views": [views[index]], "imputer": views[index]["imputer"]}
+        sheet = self.sheet if index == 0 else None
+        return replace(self, repeats=each, scores=scores, settings=settings, sheet=sheet)
 
     @property
     def retrained(self) -> bool:
@@ -165,7 +193,9 @@ class Result:
         )
         frame = index.to_frame(index=False)
         frame["removed"] = np.tile(np.repeat(self.removed, self.repeats), len(self.methods) * len(self.orders))
-        frame["imputer"] = self.settings.get("imputer", "")
+        for name in ("judge", "imputer"):
+            each = np.repeat([view[name] for view in self.views], self.repeats // len(self.views))
+            frame[name] = np.tile(each, len(frame) // self.repeats)
         frame["n"] = self.n
         for readout in READOUTS:
             frame[readout] = self.scores[readout].mean(axis=-1, dtype=np.float64).ravel()
@@ -178,8 +208,8 @@ class Result:
 
     @property
     def intact_accuracy(self) -> float:
-        """Top-1 accuracy with nothing removed; after retraining the mean over the unmodified trainings."""
-        return float(self.scores.top1[0, 0, 0].mean())
+        """Top-1 accuracy of the first judge with nothing removed; after retraining the mean over trainings."""
+        return float(self.scores.top1[0, 0, 0, : self.repeats // len(self.views)].mean())
 
     def curves(self, readout: str | None = None, *, level: float = 0.95, draws: int = 2000) -> pd.DataFrame:
         """Mean curve of each method and order with a pointwise band: a bootstrap over samples, or a t-interval.

@@ -47,6 +47,8 @@ def checked_head(head: Any) -> dict[str, Any]:
     _same_length("predicted", head["predicted"], "ids", head["ids"])
     _check_info(head["method_info"], head["methods"])
     _check_settings(head["settings"], head["provenance"])
+    _check_views(head["settings"].get("views"), head["repeats"])
+    _check_audit(head.get("audit", {}))
     check_sweep(head)
     return head
 
@@ -146,6 +148,21 @@ def _check_settings(settings: Any, provenance: Any) -> None:
         raise DataError(f"'provenance.seed' is {seed!r}, expected a whole number")
 
 
+def _check_views(views: Any, repeats: int) -> None:
+    if views is None:
+        return
+    _each("settings.views", views, "an object with texts 'judge' and 'imputer'", _is_view)
+    if not views or repeats % len(views):
+        raise DataError(f"'repeats' is {repeats}, expected a multiple of the {len(views)} in 'settings.views'")
+
+
+def _check_audit(audit: Any) -> None:
+    if not isinstance(audit, dict):
+        raise DataError(f"'audit' is a {type(audit).__name__}, expected an object")
+    if max(_depths(audit)) > _DEPTH:
+        raise DataError(f"'audit' is nested deeper than {_DEPTH} levels")
+
+
 def _check_beside(beside: Any) -> None:
     """Refuse what the report could not set beside the ranking; other entries than ROAD are no concern of it."""
     if beside is None or (isinstance(beside, dict) and beside.get("road") is None):
@@ -201,6 +218,10 @@ def _same_length(name: str, values: Sequence[Any], other: str, others: Sequence[
 
 def _is_share(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+
+
+def _is_view(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(value.get(key), str) for key in ("judge", "imputer"))
 
 
 def _is_finite(value: Any) -> bool:

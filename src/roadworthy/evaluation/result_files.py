@@ -91,6 +91,7 @@ def read_result(path: str | Path) -> Result:
         sheet=sheet,
         cost=_cost(head.get("cost")),
         missing=head.get("missing", []),
+        audit=head.get("audit", {}),
     )
 
 
@@ -115,6 +116,7 @@ def _head(result: Result) -> dict[str, Any]:
         "warnings": result.warnings,
         "cost": _plain(result.cost),
         "missing": result.missing,
+        "audit": result.audit,
     }
 
 

@@ -21,6 +21,7 @@ from roadworthy.evaluation.result import READOUTS, Result, Scores
 from roadworthy.evaluation.sheet import SheetMaker, SheetPart, as_sheet
 from roadworthy.evaluation.strategy import Strategy
 from roadworthy.fingerprints import callable_fingerprint, model_fingerprint
+from roadworthy.forward import Classifier
 from roadworthy.imputation import FunctionImputer, Imputer
 from roadworthy.provenance import ids_hash, provenance
 from roadworthy.records import Batch, Split
@@ -35,7 +36,8 @@ class Run:
     """Everything one evaluation needs; :meth:`result` does it."""
 
     strategy: Strategy
-    imputer: Imputer
+    imputers: list[Imputer]
+    judges: dict[str, Classifier]
     examiner: Examiner
     maps: MapSources
     seed: int
@@ -83,12 +85,21 @@ class Run:
         if self.progress is not None:
             self.progress(self._copies(len(block.ids)))
 
+    @property
+    def _cells(self) -> int:
+        """Length of the repeat axis: the repeats of every view, judge by judge and fill by fill."""
+        return len(self.judges) * len(self.imputers) * self.repeats
+
+    def _cell(self, judge: int, fill: int, repeat: int) -> int:
+        return (judge * len(self.imputers) + fill) * self.repeats + repeat
+
     def _copies(self, n: int) -> int:
-        return n * len(self.maps.names) * len(self.strategy.orders) * len(self.strategy.fractions) * self.repeats
+        return n * len(self.maps.names) * len(self.strategy.orders) * len(self.strategy.fractions) * self._cells
 
     def _score(self, batch: Batch, start: int) -> BlockScores:
         whole = ids_hash(batch.ids)
-        self.imputer.check(tuple(batch.images.shape), self.strategy.unit)
+        for imputer in self.imputers:
+            imputer.check(tuple(batch.images.shape), self.strategy.unit)
         seen = self.examiner.look(batch, start)
         other = self.maps.other_targets(seen.targets, batch, start)
         if other:
@@ -117,49 +128,61 @@ class Run:
         self, block: BlockScores, seen: Seen, values: dict[str, np.ndarray], part: SheetPart | None, whole: str
     ) -> None:
         """Score the intact images and every degraded copy into ``block``."""
-        for readout, array in read_out(seen.logits, block.labels, block.targets).items():
-            block.scores[readout][:, :, 0] = array
+        self._score_intact(block, seen)
         if part is not None:
             part.answer_intact(block.predicted)
-        queue: list[Copies] = []
-        for copies in degraded(
-            seen.batch,
-            values,
-            self.strategy,
-            Filler(self.imputer, self.mean, self.seed, self.examiner.classifier.device),
-            block=whole,
-            repeats=self.repeats,
-        ):
-            queue.append(copies)
-            if len(queue) * len(block.ids) >= self.examiner.classifier.max_batch:
-                self._flush(queue, block, part)
-        self._flush(queue, block, part)
+        for fill, imputer in enumerate(self.imputers):
+            queue: list[Copies] = []
+            for copies in degraded(
+                seen.batch,
+                values,
+                self.strategy,
+                Filler(imputer, self.mean, self.seed, self.examiner.classifier.device),
+                block=whole,
+                repeats=self.repeats,
+            ):
+                queue.append(copies)
+                if len(queue) * len(block.ids) >= self.examiner.classifier.max_batch:
+                    self._flush(queue, fill, block, part)
+            self._flush(queue, fill, block, part)
         if part is not None:
             block.sheet = part.arrays
 
-    def _flush(self, queue: list[Copies], block: BlockScores, part: SheetPart | None) -> None:
+    def _score_intact(self, block: BlockScores, seen: Seen) -> None:
+        for judge, (name, classifier) in enumerate(self.judges.items()):
+            own = seen.logits
+            if classifier is not self.examiner.classifier:
+                own = classifier.logits(seen.batch.images)
+                check_logits(own, block.ids, f"intact samples asked of the {name} model")
+            cells = slice(self._cell(judge, 0, 0), self._cell(judge + 1, 0, 0))
+            for readout, array in read_out(own, block.labels, block.targets).items():
+                block.scores[readout][:, :, 0, cells] = array
+
+    def _flush(self, queue: list[Copies], fill: int, block: BlockScores, part: SheetPart | None) -> None:
         if not queue:
             return
-        n = len(block.ids)
         images = queue[0].images if len(queue) == 1 else torch.cat([copies.images for copies in queue])
-        logits = self.examiner.classifier.logits(images)
-        for row, copies in enumerate(queue):
-            own = logits[row * n : (row + 1) * n]
-            name, order = self.maps.names[copies.method], self.strategy.orders[copies.order]
-            share = self.strategy.all_fractions[copies.fraction]
-            check_logits(own, block.ids, f"copies with {share:.0%} removed by {name} ({order})")
-            place = (copies.method, copies.order, copies.fraction, copies.repeat)
-            for readout, array in read_out(own, block.labels, block.targets).items():
-                block.scores[readout][place] = array
-            if part is not None:
-                part.take(copies, own.argmax(dim=1).numpy())
+        for judge, classifier in enumerate(self.judges.values()):
+            logits = classifier.logits(images).split(len(block.ids))
+            for own, copies in zip(logits, queue, strict=True):
+                self._take(own, copies, self._cell(judge, fill, copies.repeat), block)
+                if part is not None and judge == fill == 0:
+                    part.take(copies, own.argmax(dim=1).numpy())
         if self.progress is not None:
-            self.progress(len(images))
+            self.progress(len(images) * len(self.judges))
         queue.clear()
+
+    def _take(self, logits: torch.Tensor, copies: Copies, cell: int, block: BlockScores) -> None:
+        name, order = self.maps.names[copies.method], self.strategy.orders[copies.order]
+        share = self.strategy.all_fractions[copies.fraction]
+        check_logits(logits, block.ids, f"copies with {share:.0%} removed by {name} ({order})")
+        place = (copies.method, copies.order, copies.fraction, cell)
+        for readout, array in read_out(logits, block.labels, block.targets).items():
+            block.scores[readout][place] = array
 
     def _empty_block(self, seen: Seen, values: dict[str, np.ndarray]) -> BlockScores:
         n = len(seen.batch.ids)
-        shape = (len(values), len(self.strategy.orders), len(self.strategy.all_fractions), self.repeats, n)
+        shape = (len(values), len(self.strategy.orders), len(self.strategy.all_fractions), self._cells, n)
         found = {
             key: np.stack([function(array) if n else np.zeros(0) for array in values.values()])
             for key, function in (("tied", tied_share), ("constant", constant_maps))
@@ -200,7 +223,7 @@ class Run:
             orders=list(self.strategy.orders),
             fractions=list(self.strategy.all_fractions),
             removed=[units_removed(self.units, fraction) for fraction in self.strategy.all_fractions],
-            repeats=self.repeats,
+            repeats=self._cells,
             ids=whole.ids,
             scores=Scores(**whole.scores, labels=whole.labels, targets=whole.targets, predicted=whole.predicted),
             classes=self.classes,
@@ -239,8 +262,12 @@ class Run:
         examiner = self.examiner
         found = self.strategy.settings()
         found["target"] = examiner.target if isinstance(examiner.target, str) else "given"
-        found["noise"] = self.imputer.noise
-        found["imputer_settings"] = self.imputer.settings()
+        found["noise"] = max(imputer.noise for imputer in self.imputers)
+        about = [imputer.settings() for imputer in self.imputers]
+        found["imputer_settings"] = about[0] if len(about) == 1 else about
+        found["views"] = [
+            {"judge": judge, "imputer": imputer.name} for judge in self.judges for imputer in self.imputers
+        ]
         found["labels"] = "given" if examiner.labelled else "model"
         found["classes"] = examiner.classes
         found["max_batch"] = examiner.classifier.max_batch
@@ -258,9 +285,13 @@ class Run:
             "repeats": self.repeats,
             "methods": self.maps.identity(),
             "model": model_fingerprint(classifier.model),
+            "judges": {name: model_fingerprint(judge.model) for name, judge in self.judges.items()},
             "output": callable_fingerprint(output) if callable(output) else output,
             "layout": classifier.layout,
             "nonfinite": "drop" if self.drop_nonfinite else "raise",
             "sheet": self.sheet.count,
-            "fill": callable_fingerprint(self.imputer.function) if isinstance(self.imputer, FunctionImputer) else "",
+            "fill": [
+                callable_fingerprint(imputer.function) if isinstance(imputer, FunctionImputer) else ""
+                for imputer in self.imputers
+            ],
         }

@@ -76,7 +76,7 @@ def ranking(result: Result, readout: str, level: float, draws: int, seed: int) -
         order = "morf" if "morf" in result.orders else "lerf"
         frame["aoc"] = column(area_over_curve(result.fractions, means[:, result.orders.index(order)]))
         frame.attrs |= {"aoc": f"{_ORDERS[order]}, {'higher' if order == 'morf' else 'lower'} is better"}
-    elif result.repeats > 1:
+    elif result.repeats > len(result.views):
         frame["repeat_sd"] = column(_sd_over_repeats(result, readout))
     frame.attrs |= {"score": name, "readout": readout, "unit": result.unit, "samples": result.n}
     return frame
@@ -110,5 +110,7 @@ def _points(result: Result, **columns: np.ndarray) -> pd.DataFrame:
 
 
 def _sd_over_repeats(result: Result, readout: str) -> np.ndarray:
-    scores, _, _ = score(per_repeat(result, readout), result.orders, result.fractions)
+    values = per_repeat(result, readout)  # views lie one after the other: repeat r is the mean of theirs
+    values = values.reshape(*values.shape[:3], len(result.views), -1).mean(axis=3)
+    scores, _, _ = score(values, result.orders, result.fractions)
     return np.asarray(scores.std(axis=-1, ddof=1))

@@ -16,7 +16,9 @@ from roadworthy.removal.order import SIGNS
 from roadworthy.removal.reduction import REDUCTIONS
 from roadworthy.types import Order, Reduction, Sign, Unit
 
-Training: TypeAlias = Literal["none", "retrain"]
+Training: TypeAlias = Literal["none", "finetune", "retrain"]
+JUDGES: dict[str, str] = {"none": "untouched", "finetune": "fine-tuned"}
+"""What each way of asking without retraining is called in a result."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +27,12 @@ class Strategy:
 
     Attributes:
         name: the preset it came from.
-        training: ``"none"``: the model is asked as it is; ``"retrain"``: a new one is trained for every method, order
-            and share, on training images degraded in the same way.
+        training: ``"none"``: the model is asked as it is; ``"finetune"``: one copy of it is, fine-tuned on random
+            masks (:func:`roadworthy.evaluation.fine_tuned`); ``("none", "finetune")``: both are; ``"retrain"``: a new
+            one is trained for every method, order and share, on training images degraded in the same way.
         order: ``"morf"``, ``"lerf"`` or ``"both"``.
         imputer: name of an imputer, a callable ``(images, removed, generator) -> images``, or an
-            :class:`roadworthy.imputation.Imputer`.
+            :class:`roadworthy.imputation.Imputer`; or a tuple of them, each a view of its own.
         noise: sd of the Gaussian noise that noisy-linear adds to removed units, in pixel units.
         fractions: shares removed, in (0, 1]; 0 is always evaluated first.
         unit: ``"pixel"`` or ``"channel"``.
@@ -42,6 +45,11 @@ class Strategy:
         random_masks: for the random baseline of a retrained evaluation: ``"fixed"`` (one mask an image, exact
             count, as every method has), ``"redrawn"`` (exact count, drawn anew every epoch) or ``"bernoulli"`` (drawn
             anew every epoch, each unit on its own with probability p, as published).
+        alpha: a unit that the order takes at share p is removed with this probability only (F-Fidelity); 1 removes
+            all of them.
+        beta: the largest share of units that is removed on average: at share p the probability is
+            ``min(alpha, beta / p)``.
+        repeats: how often ties, noise and the draws of ``alpha`` are drawn anew where the caller does not say.
 
     Example:
         >>> Strategy.of("road", order="morf").orders
@@ -49,7 +57,7 @@ class Strategy:
     """
 
     name: str = "road"
-    training: Training = "none"
+    training: Training | tuple[Training, ...] = "none"
     order: Order | Literal["both"] = "both"
     imputer: Any = "noisy-linear"
     noise: float = NOISE
@@ -61,9 +69,12 @@ class Strategy:
     mean: tuple[float, ...] | None = None
     ties: Literal["random", "first"] = "random"
     random_masks: Literal["fixed", "redrawn", "bernoulli"] = "fixed"
+    alpha: float = 1.0
+    beta: float = 1.0
+    repeats: int = 1
 
     def __post_init__(self) -> None:
-        _one_of("training", self.training, ("none", "retrain"))
+        self._check_training()
         _one_of("order", self.order, ("morf", "lerf", "both"))
         _one_of("unit", self.unit, ("pixel", "channel"))
         _one_of("sign", self.sign, SIGNS)
@@ -75,7 +86,44 @@ class Strategy:
             raise InputError(
                 f"noise: got {self.noise!r}, expected a standard deviation of at least 0, in pixel units"
             )
+        for name in ("alpha", "beta"):
+            value = getattr(self, name)
+            if isinstance(value, (bool, str)) or not 0 < value <= 1:
+                raise InputError(f"{name}: got {value!r}, expected a probability in (0, 1]")
         object.__setattr__(self, "fractions", _checked_fractions(self.fractions))
+
+    def _check_training(self) -> None:
+        trainings = self.training if isinstance(self.training, tuple) else (self.training,)
+        for training in trainings:
+            _one_of("training", training, ("none", "finetune", "retrain"))
+        if not trainings or len(set(trainings)) < len(trainings) or ("retrain" in trainings and len(trainings) > 1):
+            raise InputError(
+                f"training: got {self.training!r}, expected 'none', 'finetune' or 'retrain', or ('none', 'finetune')"
+            )
+        if not self.imputers:
+            raise InputError("imputer: got none, expected at least one")
+        if "retrain" in trainings and (len(self.imputers) > 1 or self.alpha < 1 or self.beta < 1):
+            raise InputError("training: 'retrain' takes one imputer, and alpha and beta of 1")
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """Who is asked without retraining: ``"untouched"``, ``"fine-tuned"``, or both."""
+        trainings = self.training if isinstance(self.training, tuple) else (self.training,)
+        return tuple(JUDGES[training] for training in trainings if training in JUDGES)
+
+    @property
+    def imputers(self) -> tuple[Any, ...]:
+        """What fills removed units, one or several."""
+        return self.imputer if isinstance(self.imputer, tuple) else (self.imputer,)
+
+    @property
+    def removes_all(self) -> bool:
+        """Whether every unit that the order takes is removed, so that masks nest."""
+        return self.alpha == 1 and self.beta == 1
+
+    def removal_probability(self, fraction: float) -> float:
+        """Return the probability with which a unit is removed that the order takes at a share."""
+        return min(self.alpha, self.beta / fraction)
 
     @property
     def orders(self) -> tuple[Order, ...]:
@@ -104,11 +152,17 @@ class Strategy:
         """Return the fields as a JSON-serialisable mapping; callables by their name."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         found["strategy"] = found.pop("name")
+        del found["repeats"]  # a result states its own
         found["fractions"] = list(self.fractions)
         found["mean"] = None if self.mean is None else list(self.mean)
-        if not isinstance(self.imputer, str):
-            found["imputer"] = getattr(self.imputer, "name", None) or _name_of(self.imputer)
+        found["imputer"] = " + ".join(map(imputer_name, self.imputers))
+        found["training"] = " + ".join(self.training) if isinstance(self.training, tuple) else self.training
         return found
+
+
+def imputer_name(imputer: Any) -> str:
+    """Return what an imputer is called in settings and tables."""
+    return imputer if isinstance(imputer, str) else getattr(imputer, "name", None) or _name_of(imputer)
 
 
 def _name_of(function: Callable[..., Any]) -> str:
@@ -143,6 +197,30 @@ presets.add(
     "road",
     Strategy(),
     "remove and debias: no retraining, both orders, noisy linear imputation (Rong et al. 2022)",
+)
+presets.add(
+    "symmetric",
+    Strategy(
+        name="symmetric",
+        training=("none", "finetune"),
+        imputer=("mean", "noisy-linear"),
+        fractions=(0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9),
+    ),
+    "both orders, two fills, asked of the model and of one copy fine-tuned on random masks (Bluecher et al. 2024)",
+)
+presets.add(
+    "f-fidelity",
+    Strategy(
+        name="f-fidelity",
+        training="finetune",
+        imputer="mean",
+        fractions=tuple(round(0.05 * step, 2) for step in range(1, 20)),
+        alpha=0.5,
+        beta=0.1,
+        repeats=50,
+    ),
+    "Fid+ and Fid-: random parts of the most, or least, relevant units removed, never more than a tenth of all, on a "
+    "copy fine-tuned on as many (Zheng et al. 2025)",
 )
 presets.add(
     "pixel-flipping",

@@ -1,0 +1,183 @@
+"""Several judges and fills in one result: each view is what an evaluation of it alone gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import roadworthy as rw
+from roadworthy.errors import DataError, InputError
+from roadworthy.evaluation import Strategy
+from roadworthy.evaluation.result import READOUTS
+
+SHARES = (0.2, 0.6)
+
+
+class Linear(torch.nn.Module):
+    """Two classes by the halves of an image."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(36, 2)
+        with torch.no_grad():
+            left = (torch.arange(36) % 6 < 3).float()
+            self.layer.weight.copy_(torch.stack([left, 1 - left]))
+            self.layer.bias.zero_()
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.layer(images.flatten(1))
+
+
+@pytest.fixture
+def toy():
+    images = torch.from_numpy(np.random.default_rng(0).random((50, 1, 6, 6)).astype(np.float32))
+    with torch.no_grad():
+        labels = Linear()(images).argmax(1)
+    maps = {"effect": images[:, 0].numpy(), "noise": np.random.default_rng(1).random((50, 6, 6))}
+    return Linear().eval(), images, labels, maps
+
+
+def judge_of(model: Linear) -> Linear:
+    other = Linear().eval()
+    with torch.no_grad():
+        other.layer.weight.copy_(
+            model.layer.weight + 0.3 * torch.randn(2, 36, generator=torch.Generator().manual_seed(3))
+        )
+    return other
+
+
+@pytest.fixture
+def both(toy):
+    model, images, labels, maps = toy
+    return rw.evaluate(
+        model,
+        images,
+        labels,
+        maps,
+        strategy="symmetric",
+        judge=judge_of(model),
+        fractions=SHARES,
+        mean=[0.5],
+        repeats=2,
+    )
+
+
+def test_views_lie_along_the_repeat_axis_judge_by_judge(both) -> None:
+    assert both.views == [
+        {"judge": judge, "imputer": imputer}
+        for judge in ("untouched", "fine-tuned")
+        for imputer in ("mean", "noisy-linear")
+    ]
+    assert both.repeats == 8
+    assert both.table.groupby(["judge", "imputer"]).size().eq(2 * 2 * 3 * 2).all()
+
+
+@pytest.mark.parametrize("index", range(4))
+def test_a_view_is_the_evaluation_of_it_alone(toy, both, index: int) -> None:
+    model, images, labels, maps = toy
+    view = both.view(index)
+    asked = model if view.views[0]["judge"] == "untouched" else judge_of(model)
+    targets = model(images).argmax(1)
+    alone = rw.evaluate(
+        asked, images, labels, maps, strategy="road", imputer=view.views[0]["imputer"], fractions=SHARES, mean=[0.5],
+        repeats=2, target=targets,
+    )  # fmt: skip
+    assert view.repeats == 2
+    for readout in READOUTS:
+        np.testing.assert_array_equal(view.scores[readout], alone.scores[readout])
+
+
+def test_the_score_is_the_mean_over_views_per_sample(both) -> None:
+    scores = np.mean([both.view(index).method_scores()[0] for index in range(4)], axis=0)
+    np.testing.assert_allclose(both.method_scores()[0], scores, atol=1e-12)
+    ranking = both.ranking().set_index("method")
+    np.testing.assert_allclose(ranking.loc[both.methods, "score"], scores.mean(axis=1), atol=1e-12)
+    sd = ranking.loc[both.methods, "repeat_sd"]
+    by_repeat = np.array([[rank_score(both, m, r) for r in range(2)] for m in range(2)])
+    np.testing.assert_allclose(sd, by_repeat.std(axis=1, ddof=1), atol=1e-12)
+
+
+def rank_score(result, method: int, repeat: int) -> float:
+    """The symmetric gain of one repeat, averaged over the views, by hand."""
+    cells = [view * 2 + repeat for view in range(4)]
+    curve = result.scores.top1[method][:, :, cells].mean(axis=(2, 3), dtype=float)
+    return float(np.trapezoid(curve[1] - curve[0], result.fractions) / result.fractions[-1])
+
+
+def test_intact_accuracy_is_that_of_the_given_model(both) -> None:
+    assert both.intact_accuracy == 1.0
+    assert both.view(2).intact_accuracy < 1.0
+
+
+def test_a_saved_result_keeps_its_views(both, tmp_path) -> None:
+    both.save(tmp_path)
+    back = rw.load_result(tmp_path)
+    assert back.views == both.views
+    assert back.view(3).ranking().equals(both.view(3).ranking())
+    head = (tmp_path / "result.json").read_text()
+    (tmp_path / "result.json").write_text(head.replace('"repeats": 8', '"repeats": 6'))
+    with pytest.raises(DataError, match="'repeats' is 6, expected a multiple of the 4 in 'settings.views'"):
+        rw.load_result(tmp_path)
+
+
+def test_a_result_without_views_is_one(toy) -> None:
+    model, images, labels, maps = toy
+    result = rw.evaluate(model, images, labels, maps, fractions=SHARES)
+    assert result.views == [{"judge": "untouched", "imputer": "noisy-linear"}]
+    assert result.view(0).ranking().equals(result.ranking())
+    with pytest.raises(InputError, match="view: got 1, this result has 1"):
+        result.view(1)
+
+
+def test_a_stopped_run_of_views_goes_on(toy, both, tmp_path) -> None:
+    model, images, labels, maps = toy
+    settings = {"strategy": "symmetric", "fractions": SHARES, "mean": [0.5], "repeats": 2, "checkpoint": tmp_path}
+    calls = []
+    for _ in range(2):
+        result = rw.evaluate(model, images, labels, maps, judge=judge_of(model), progress=calls.append, **settings)
+        np.testing.assert_array_equal(result.scores.probability, both.scores.probability)
+        assert sum(calls) == 50 * 2 * 2 * 2 * 8
+        calls.clear()
+    with pytest.raises(InputError, match=r"other settings \(judges\)"):
+        rw.evaluate(model, images, labels, maps, judge=Linear().eval(), **settings)
+
+
+def test_a_strategy_that_fine_tunes_needs_training_samples_or_a_judge(toy) -> None:
+    model, images, labels, maps = toy
+    with pytest.raises(InputError, match="needs train=.*or judge="):
+        rw.evaluate(model, images, labels, maps, strategy="symmetric", mean=[0.5])
+    with pytest.raises(InputError, match="strategy 'road' asks the given model only"):
+        rw.evaluate(model, images, labels, maps, judge=judge_of(model))
+
+
+def test_the_copy_is_made_from_the_training_samples(toy) -> None:
+    model, images, labels, maps = toy
+    before = model.layer.weight.clone()
+    strategy = Strategy(training="finetune", imputer="mean", fractions=SHARES)
+    result = rw.evaluate(model, images, labels, maps, strategy=strategy, train=(images, labels), mean=[0.5])
+    assert result.views == [{"judge": "fine-tuned", "imputer": "mean"}]
+    assert torch.equal(model.layer.weight, before)
+    again = rw.evaluate(model, images, labels, maps, strategy=strategy, train=(images, labels), mean=[0.5])
+    np.testing.assert_array_equal(result.scores.logit, again.scores.logit)
+
+
+def test_capped_removal_by_hand(toy) -> None:
+    """Every unit of the top p goes with probability min(alpha, beta / p); the draw is shared by all methods."""
+    model, images, labels, maps = toy
+    seen = []
+
+    def fill(images: torch.Tensor, removed: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        seen.append(removed.clone())
+        return torch.where(removed[:, None], 0.0, images)
+
+    strategy = Strategy(imputer=fill, fractions=(0.25, 1.0), alpha=0.5, beta=0.25, order="morf")
+    rw.evaluate(model, images, labels, maps, strategy=strategy, mean=[0.5], repeats=200)
+    masks = torch.stack(seen).view(200, 2, 2, 50, 6, 6).float()  # repeat, method, share, sample
+    rates = masks.mean(dim=(0, 3, 4, 5))
+    np.testing.assert_allclose(rates[:, 0], 0.5 * 9 / 36, atol=0.005)  # alpha is the tighter bound
+    np.testing.assert_allclose(rates[:, 1], 0.25, atol=0.005)  # beta is
+    top = torch.from_numpy(maps["effect"]).flatten(1).topk(9).indices
+    outside = torch.ones(50, 36).scatter(1, top, 0).view(50, 6, 6)
+    assert (masks[:, 0, 0] * outside).sum() == 0
+    assert torch.equal(masks[:, 0, 1], masks[:, 1, 1])  # with all units taken, methods cannot differ
