@@ -284,7 +284,8 @@ def test_what_a_callable_returns_is_checked(result: object, message: str) -> Non
 
 
 def test_names_and_wrong_names() -> None:
-    assert tuple(sorted(imputers)) == tuple(sorted(NAMES))
+    others = {"gain", "telea", "navier-stokes"}  # have tests of their own
+    assert set(imputers) == {*NAMES, *others}
     assert all(imputers.describe(name) for name in imputers)
     for name in NAMES:
         imputer = resolve_imputer(name)

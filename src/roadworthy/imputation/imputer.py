@@ -67,13 +67,16 @@ class Imputer(abc.ABC):
 
 
 imputers: Registry[Callable[..., Imputer]] = Registry("imputer")
+# what reads the file of an imputer that is named as NAME:FILE
+from_file: Registry[Callable[[str], Imputer]] = Registry("imputer with a file")
 
 
 def resolve_imputer(spec: str | Callable[..., Any] | Imputer, *, noise: float = NOISE) -> Imputer:
     """Turn what a user passes as ``imputer`` into one.
 
     Args:
-        spec: a name in ``imputers``, an imputer, or a callable ``(images, removed, generator) -> images``.
+        spec: a name in ``imputers``, ``"gain:FILE"`` for one that was trained and saved, an imputer, or a callable
+            ``(images, removed, generator) -> images``.
         noise: standard deviation of the noise of noisy-linear, in pixel units; the others have none.
 
     Returns:
@@ -93,7 +96,8 @@ def resolve_imputer(spec: str | Callable[..., Any] | Imputer, *, noise: float = 
     if isinstance(spec, Imputer):
         return spec
     if isinstance(spec, str):
-        return imputers[spec](noise=noise)
+        name, colon, file = spec.partition(":")
+        return from_file[name](file) if colon and name in from_file else imputers[spec](noise=noise)
     if callable(spec) and not isinstance(spec, type):
         return FunctionImputer(spec)
     raise InputError(
