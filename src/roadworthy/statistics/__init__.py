@@ -4,8 +4,10 @@ from roadworthy.statistics.agreement import RankAgreement, rank_agreement
 from roadworthy.statistics.areas import area, area_over_curve, symmetric_gain
 from roadworthy.statistics.bootstrap import PairedBootstrap, curve_bands, paired_bootstrap
 from roadworthy.statistics.chance import above_chance
+from roadworthy.statistics.concordance import Concordance, Matrix, Pairing, Source, concordance
 from roadworthy.statistics.groups import groups
 from roadworthy.statistics.multiple import holm
+from roadworthy.statistics.rank_matrices import concordance_p, kendall_matrix, kendalls_w, spearman_matrix
 from roadworthy.statistics.ranking import pairwise_table, rank_methods
 from roadworthy.statistics.ranks import kendall, midranks, spearman
 from roadworthy.statistics.repeats import (
@@ -19,18 +21,26 @@ from roadworthy.statistics.repeats import (
 from roadworthy.statistics.topk import TopKAccuracy, target_ranks, topk_accuracy
 
 __all__ = [
+    "Concordance",
+    "Matrix",
     "PairedBootstrap",
     "PairedRepeats",
+    "Pairing",
     "RankAgreement",
     "RepeatSummary",
+    "Source",
     "TopKAccuracy",
     "above_chance",
     "area",
     "area_over_curve",
+    "concordance",
+    "concordance_p",
     "curve_bands",
     "groups",
     "holm",
     "kendall",
+    "kendall_matrix",
+    "kendalls_w",
     "least_difference",
     "midranks",
     "over_repeats",
@@ -41,6 +51,7 @@ __all__ = [
     "rank_methods",
     "rank_methods_over_repeats",
     "spearman",
+    "spearman_matrix",
     "symmetric_gain",
     "target_ranks",
     "topk_accuracy",
