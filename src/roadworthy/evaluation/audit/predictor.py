@@ -89,8 +89,8 @@ def imputation_error(
         removed: bool, (N, *positions) or of the images' shape: the masks; None draws random ones of the exact count.
 
     Returns:
-        ``fraction``; ``error``: share of units told wrong, at most ``base``; ``low``, ``high``: its 95 % interval over
-        samples; ``base``: min(p, 1 - p) at the share really removed, what is left to a network that sees nothing;
+        ``fraction``; ``error``: share of units told wrong, at most ``base``; ``low``, ``high``: its 95 % interval
+        over samples; ``base``: min(p, 1 - p) at the share really removed, the guess of one that sees nothing;
         ``n``: samples judged. With fewer than eight samples the three figures are None.
 
     Raises:
