@@ -5,6 +5,7 @@ from __future__ import annotations
 from roadworthy.removal.masks import removed_at, units_removed
 from roadworthy.removal.order import ranks_without_ties, removal_ranks, tie_draw
 from roadworthy.removal.reduction import reduce_channels, unit_values
+from roadworthy.removal.smoothness import smoothness
 from roadworthy.removal.ties import constant_maps, nonfinite_rows, tied_share
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "reduce_channels",
     "removal_ranks",
     "removed_at",
+    "smoothness",
     "tie_draw",
     "tied_share",
     "unit_values",
