@@ -62,9 +62,9 @@ class Source:
     name: str
     scores: Any
     shares: Any
-    order: Literal["morf", "lerf", ""] = ""
+    order: str = ""
     higher_is_better: bool | None = None
-    unit: Literal["samples", "trainings"] = "samples"
+    unit: str = "samples"
 
 
 @dataclass(frozen=True)
