@@ -1,0 +1,238 @@
+"""The agreement of strategies as a heat map: a section of a page, a page of its own, and a figure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roadworthy.errors import InputError
+from roadworthy.files import replacing
+from roadworthy.report.figures import write_figure
+from roadworthy.report.tables import head_cell, interval, name, row_head, table
+from roadworthy.report.text import asset, clean, escape, number, p_value, percent
+from roadworthy.statistics import Concordance, Matrix
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+STATISTICS = {
+    "spearman": "Spearman, mean over the shares",
+    "kendall": "Kendall, mean over the shares",
+    "spearman_area": "Spearman of the areas",
+    "kendall_area": "Kendall of the areas",
+}
+_HEAT = 0.5  # of the colour at an agreement of 1: text on it stays readable, light and dark
+_NAME = 34  # characters of a name in the figure
+_PAIRING = {
+    "removed": "MoRF and LeRF are paired by the share removed.",
+    "kept": "MoRF at the share p removed is paired with LeRF at the share p kept, as the ROAD paper's code does.",
+}
+
+
+def concordance_section(found: Concordance, statistic: str = "spearman") -> str:
+    """Return the heat map, every pair's numbers, and the ranks they come from, as HTML.
+
+    Args:
+        found: what was compared.
+        statistic: of the heat map: ``"spearman"``, ``"kendall"``, ``"spearman_area"`` or ``"kendall_area"``.
+
+    Returns:
+        An HTML fragment for the page of :func:`roadworthy.report`, names escaped.
+
+    Raises:
+        InputError: an unknown statistic.
+    """
+    return (
+        f"<p>{escape(overall(found))}</p>{_heat_map(found, _checked(statistic))}"
+        f"<details><summary>Every pair</summary>{_pairs(found)}</details>"
+        f"<details><summary>Ranks of the methods</summary>{_ranks(found)}</details>"
+    )
+
+
+def concordance_figure(found: Concordance, statistic: str = "spearman") -> Figure:
+    """Draw the matrix as a heat map: the value in each cell, its standard error below.
+
+    Args:
+        found: what was compared.
+        statistic: as in :func:`concordance_section`.
+
+    Returns:
+        A matplotlib figure; blue is agreement, orange the reverse, hatched where undefined.
+
+    Raises:
+        InputError: an unknown statistic.
+    """
+    from matplotlib.colors import LinearSegmentedColormap, to_rgb
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
+
+    chosen: Matrix = getattr(found, _checked(statistic))
+    count = len(found.sources)
+    labels = [_short(source) for source in found.sources]
+    margin = 0.075 * max(map(len, labels))
+    side = 0.72 * count
+    figure = Figure(figsize=(side + margin + 0.9, side + margin + 0.6), layout="constrained")
+    axes = figure.subplots()
+    colours = LinearSegmentedColormap.from_list("agreement", ["#c44e00", "#ffffff", "#0072b2"])
+    shades = colours((np.nan_to_num(chosen.value) + 1) / 2)
+    picture = axes.imshow(np.nan_to_num(chosen.value), cmap=colours, vmin=-1, vmax=1)
+    for i, j in np.ndindex(count, count):
+        if np.isnan(chosen.value[i, j]):
+            axes.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, hatch="////", edgecolor="#bbbbbb", lw=0))
+        se = "" if i == j or np.isnan(chosen.se[i, j]) else f"\n±{chosen.se[i, j]:.3f}"
+        ink = "black" if _luminance(to_rgb(shades[i, j])) > 0.18 else "white"  # 0.18: both have the same contrast
+        axes.text(j, i, f"{number(chosen.value[i, j], 2)}{se}", ha="center", va="center", fontsize=7, color=ink)
+    axes.set_xticks(range(count), labels, rotation=90, fontsize=8)
+    axes.set_yticks(range(count), labels, fontsize=8)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    axes.set_title(f"{STATISTICS[statistic]}; W = {number(found.w, 2)}", fontsize=9)
+    figure.colorbar(picture, ax=axes, shrink=0.7).ax.tick_params(labelsize=8)
+    return figure
+
+
+def write_concordance(found: Concordance, path: str | Path, statistic: str = "spearman") -> Path:
+    """Write the heat map to a file, in one step.
+
+    Args:
+        found: what was compared.
+        path: ``.html`` for a page with all numbers, that needs no other file and makes no request; ``.svg`` or
+            ``.png`` for the figure. Folders on the way are made.
+        statistic: as in :func:`concordance_section`.
+
+    Returns:
+        The path.
+
+    Raises:
+        InputError: another kind of file.
+    """
+    target = Path(path).expanduser()
+    kind = target.suffix.lower().removeprefix(".")
+    if kind not in ("html", "svg", "png"):
+        raise InputError(f"write_concordance: {target} came, expected a file that ends in .html, .svg or .png")
+    with replacing(target) as beside:
+        if kind == "html":
+            beside.write_text(_page(found, statistic), encoding="utf8")
+        else:
+            write_figure(concordance_figure(found, statistic), beside, kind)
+    return target
+
+
+def overall(found: Concordance) -> str:
+    """Say how far all sources agree, in one line of plain text."""
+    what = f"Kendall's W over all {len(found.sources)} sources and {len(found.methods)} methods"
+    if np.isnan(found.w):
+        return f"{what} is undefined: there is no ranking that could agree."
+    ends = "" if np.isnan(found.w_low) else f", {percent(found.level)} interval {interval(found.w_low, found.w_high)}"
+    return (
+        f"{what} is {number(found.w, 2)} (1 is the same ranking{ends}); rankings that have nothing to do with each "
+        f"other reach that with {p_value(found.w_p)}."
+    )
+
+
+def _checked(statistic: str) -> str:
+    if statistic not in STATISTICS:
+        raise InputError(f"statistic: got {statistic!r}, expected one of {', '.join(STATISTICS)}")
+    return statistic
+
+
+def _heat_map(found: Concordance, statistic: str) -> str:
+    chosen: Matrix = getattr(found, statistic)
+    head = [head_cell("", "left"), *(f'<th scope="col">{name(source)}</th>' for source in found.sources)]
+    rows = []
+    for i, source in enumerate(found.sources):
+        cells = "".join(_cell(found, chosen, i, j) for j in range(len(found.sources)))
+        rows.append(f'<tr><th scope="row">{name(source)}</th>{cells}</tr>')
+    caption = (
+        f"{STATISTICS[statistic]}, {len(found.methods)} methods: 1 is the same ranking, −1 its reverse, – undefined. "
+        f"Below it the {percent(found.level)} interval. {_PAIRING[found.pairing]} {_shares(found)}"
+    )
+    return table(caption, head, rows, label="Agreement of all strategies", css="matrix")
+
+
+def _cell(found: Concordance, chosen: Matrix, i: int, j: int) -> str:
+    value = float(chosen.value[i, j])
+    if i == j or np.isnan(value):
+        return f'<td class="self">{number(value, 2)}</td>'
+    css = "better" if value >= 0 else "worse"
+    ends = f"<small>{interval(float(chosen.low[i, j]), float(chosen.high[i, j]))}</small>"
+    return f'<td class="cell {css}" style="--heat:{_HEAT * abs(value):.2f}"><b>{number(value, 2)}</b>{ends}</td>'
+
+
+def _shares(found: Concordance) -> str:
+    count = len(found.sources)
+    used = found.used[np.triu_indices(count, 1)]
+    least, most = int(used.min()), int(used.max())
+    over = f"{least}" if least == most else f"{least} to {most}"
+    return f"Each pair is compared at the shares that both have: {over} of {len(found.shares)}."
+
+
+def _pairs(found: Concordance) -> str:
+    heads = [
+        "with",
+        "Spearman",
+        "se",
+        "interval",
+        "Kendall",
+        "Spearman of areas",
+        "Kendall of areas",
+        "shares",
+        "se over",
+    ]
+    head = [head_cell("source", "left"), head_cell(heads[0], "left"), *map(head_cell, heads[1:])]
+    rows = []
+    for row in found.pairs().to_dict("records"):
+        over = f"{row['trainings']} trainings" if row["trainings"] else "samples"
+        cells = [
+            number(row["spearman"], 2),
+            number(row["spearman_se"]),
+            interval(row["spearman_low"], row["spearman_high"]),
+            *(number(row[key], 2) for key in ("kendall", "spearman_area", "kendall_area")),
+            number(row["shares"]),
+            over,
+        ]
+        other = f'<td class="left">{name(row["other"])}</td>'
+        rows.append(f'<tr><th scope="row">{name(row["source"])}</th>{other}{_cells(cells)}</tr>')
+    return table("Agreement of every pair, with its standard error and interval.", head, rows, label="Every pair")
+
+
+def _ranks(found: Concordance) -> str:
+    head = [head_cell("method", "left"), *(f'<th scope="col">{name(source)}</th>' for source in found.sources)]
+    rows = [
+        f"<tr>{row_head(method)}{_cells(f'{rank:g}' if rank == rank else '–' for rank in ranks)}</tr>"
+        for method, ranks in zip(found.methods, found.ranks.T, strict=True)
+    ]
+    return table("Rank by the area under the whole curve; 1 is the best.", head, rows, label="Ranks of the methods")
+
+
+def _cells(texts: Iterable[str]) -> str:
+    return "".join(f"<td>{text}</td>" for text in texts)
+
+
+def _page(found: Concordance, statistic: str) -> str:
+    title = "Do the strategies agree?"
+    policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+    units = f"{number(found.n)} samples" if found.n else "over trainings"
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<meta name="color-scheme" content="light dark">\n<title>{title}</title>\n'
+        f"<style>{asset('page.css')}</style>\n"
+        f'</head><body><header><div><h1>{title}</h1><p class="muted">{len(found.sources)} sources · '
+        f"{len(found.methods)} methods · {units}</p></div></header>\n"
+        f"<main>{concordance_section(found, statistic)}</main></body></html>\n"
+    )
+
+
+def _short(text: str) -> str:
+    shown = clean(text).replace("$", r"\$")
+    return shown if len(shown) <= _NAME else shown[: _NAME - 1] + "…"
+
+
+def _luminance(colour: Any) -> float:
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
+    return float(np.dot((0.2126, 0.7152, 0.0722), linear))
