@@ -98,9 +98,16 @@ class PlantedSource:
 
     def relevant(self) -> np.ndarray:
         """Return which pixels carry the class pattern, bool (n, H, W)."""
+        return self._covered(0)
+
+    def decoy(self) -> np.ndarray:
+        """Return which pixels carry the class-free pattern, bool (n, H, W)."""
+        return self._covered(1)
+
+    def _covered(self, which: int) -> np.ndarray:
         mask = np.zeros((len(self.ids), self._side, self._side), dtype=bool)
         for index in range(len(self.ids)):
-            (at, _), _ = self._places(index)
+            at, _ = self._places(index)[which]
             mask[(index, *at)] = True
         return mask
 

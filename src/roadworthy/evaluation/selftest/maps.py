@@ -1,0 +1,127 @@
+"""Maps whose quality is known: from the truth down to its inverse, and the traps between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import ndimage
+
+from roadworthy.attribution import attribute
+from roadworthy.attribution.controls import sobel_magnitude
+from roadworthy.evaluation.selftest.ladders import ladder
+from roadworthy.rng import normal_fields
+
+BLURS = (1, 2, 4)
+BLOB = 3.0  # width in pixels of the smooth map without information
+SPREAD = (0.5, 1.0, 2.0)  # of the noise on noisy truths, in units of the truth's own step
+NULLS = ("white", "blob")  # kinds of maps without information; a panel's are named "white 0.1" and so on
+REAL = ("grad", "ig", "gradcam", "occlusion")
+
+
+def white(seed: int, ids: Sequence[str], shape: tuple[int, ...], purpose: str = "null") -> np.ndarray:
+    """Return maps without information: independent normal values, float32 (N, *shape)."""
+    return normal_fields(seed, f"selftest-white/{purpose}", ids, shape)
+
+
+def blobs(seed: int, ids: Sequence[str], shape: tuple[int, ...], purpose: str = "null") -> np.ndarray:
+    """Return maps without information that are smooth: normal values blurred by 3 pixels, float32 (N, *shape)."""
+    return blurred(normal_fields(seed, f"selftest-blobs/{purpose}", ids, shape), BLOB)
+
+
+def blurred(maps: np.ndarray, width: float) -> np.ndarray:
+    """Blur each map by a Gaussian of this sd in pixels; edges are mirrored."""
+    axes = tuple(range(1, maps.ndim))
+    return np.asarray(ndimage.gaussian_filter(maps.astype(np.float32), width, axes=axes, mode="nearest"))
+
+
+def max_filtered(maps: np.ndarray, side: int = 3) -> np.ndarray:
+    """Replace each value by the largest within a square around it."""
+    return np.asarray(ndimage.maximum_filter(maps, (1, *[side] * (maps.ndim - 1)), mode="nearest"))
+
+
+def pooled(maps: np.ndarray, cell: int, offset: int) -> np.ndarray:
+    """Average maps (N, H, W) over a grid of square cells that is moved by ``offset`` pixels both ways."""
+    row, column = ((np.arange(side) + cell - offset) // cell for side in maps.shape[1:])
+    cells = row[:, None] * (column.max() + 1) + column
+    flat = maps.reshape(len(maps), -1).astype(np.float64)
+    inside = np.eye(cells.max() + 1)[cells.ravel()]
+    means = (flat @ inside) / np.maximum(inside.sum(axis=0), 1)
+    return means[:, cells.ravel()].reshape(maps.shape).astype(np.float32)
+
+
+def quadrants(classes: np.ndarray, side: int) -> np.ndarray:
+    """Return maps that write the class down instead of explaining it: one of four quadrants is marked.
+
+    Args:
+        classes: int (N,); classes from 4 on go round.
+        side: height and width.
+    """
+    half = side // 2
+    number = (np.arange(side) // half)[:, None].clip(0, 1) * 2 + (np.arange(side) // half)[None, :].clip(0, 1)
+    return (number[None] == (classes % 4)[:, None, None]).astype(np.float32)
+
+
+def planted_maps(
+    images: torch.Tensor,
+    relevant: np.ndarray,
+    decoy: np.ndarray,
+    predicted: np.ndarray,
+    *,
+    seed: int,
+    ids: Sequence[str],
+) -> dict[str, np.ndarray]:
+    """Return the built maps of the planted bench, 26 of them and a constant one.
+
+    Args:
+        images: (N, C, H, W), for the edges.
+        relevant: bool (N, H, W), where the class pattern is.
+        decoy: bool (N, H, W), where the class-free pattern is.
+        predicted: int (N,), for the map that writes the class down.
+        seed: of all draws.
+        ids: N sample ids.
+
+    Returns:
+        name -> float32 (N, H, W). ``truth``; its permuted and swapped ladders; three blurs; ``coarse`` (pooled over a
+        grid that does not meet the cells); noisy truths and a widened one; ``edge``; ``decoy``; two maps without
+        information, ``null white`` and ``null blob``; ``inverse``; ``leak``; ``half empty`` (the truth in half of the
+        images, zeros in the others); ``constant``.
+    """
+    truth = relevant.astype(np.float32)
+    shape = truth.shape[1:]
+    cell = shape[0] // 4
+    found: dict[str, np.ndarray] = {"truth": truth}
+    for kind in ("permuted", "swapped"):
+        steps = ladder(truth, kind, seed=seed, ids=ids)
+        found |= dict(list(steps.items())[1:])
+    found |= {f"blur {width}": blurred(truth, width) for width in BLURS}
+    found["coarse"] = pooled(truth, cell, cell // 3)
+    for sd in SPREAD:
+        found[f"noisy {sd:g}"] = truth + np.float32(sd) * white(seed, ids, shape, f"noisy {sd:g}")
+    found["widened"] = max_filtered(truth)
+    found["edge"] = sobel_magnitude(images.mean(dim=1).cpu())
+    found["decoy"] = decoy.astype(np.float32)
+    found["null white"] = white(seed, ids, shape)
+    found["null blob"] = blobs(seed, ids, shape)
+    found["inverse"] = -truth
+    found["leak"] = quadrants(predicted, shape[0])
+    found["half empty"] = truth * (np.arange(len(truth)) % 8 < 4)[:, None, None]
+    found["constant"] = np.zeros_like(truth)
+    return found
+
+
+def real_maps(
+    model: Callable[..., Any],
+    images: torch.Tensor,
+    targets: torch.Tensor,
+    *,
+    seed: int,
+    ids: Sequence[str],
+    mean: Sequence[float],
+    methods: Sequence[str] = REAL,
+) -> dict[str, np.ndarray]:
+    """Return maps of real methods, channels summed: name -> float32 (N, H, W)."""
+    maps = attribute(model, images, list(methods), target=targets, seed=seed, ids=list(ids), mean=mean)
+    return {name: values if values.ndim == 3 else values.sum(axis=1) for name, values in maps.items()}
