@@ -10,7 +10,7 @@ import warnings
 import typer
 
 import roadworthy
-from roadworthy.cli import attribute, data, demo, eval, report, road, roar, run, sources
+from roadworthy.cli import attribute, audit, data, demo, eval, report, road, roar, run, sources
 from roadworthy.cli.console import err, say
 from roadworthy.errors import RoadworthyError
 
@@ -31,6 +31,7 @@ app.command("roar")(roar.roar)
 app.command("run")(run.run)
 app.command("eval")(eval.evaluate)
 app.command("report")(report.report)
+app.add_typer(audit.app, name="audit")
 app.add_typer(data.app, name="data")
 app.command("sources")(sources.sources)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 from roadworthy.cli.attribute import DEFAULT_METHODS, Subject, load_subject, store_maps
 from roadworthy.cli.claim import claimed
 from roadworthy.cli.console import bar, out, print_frame, print_json, say
+from roadworthy.cli.judge import judge_for
 from roadworthy.cli.options import (
     ChannelsOption,
     DataOption,
@@ -28,6 +30,7 @@ from roadworthy.cli.options import (
     out_option,
     parse_floats,
     parse_methods,
+    parse_names,
 )
 
 if TYPE_CHECKING:
@@ -43,11 +46,17 @@ def road(
     normalize: NormalizeOption = "auto",
     methods: MethodsOption = DEFAULT_METHODS,
     strategy: Annotated[
-        str, typer.Option("--strategy", help="Preset: road, pixel-flipping, deletion or insertion.")
+        str,
+        typer.Option(
+            "--strategy", help="Preset: road, symmetric, f-fidelity, pixel-flipping, deletion or insertion."
+        ),
     ] = "road",
     fractions: Annotated[str | None, typer.Option("--fractions", help="Shares removed, comma separated.")] = None,
     order: Annotated[str | None, typer.Option("--order", help="morf, lerf or both.")] = None,
-    imputer: Annotated[str | None, typer.Option("--imputer", help="What fills removed pixels (see sources).")] = None,
+    imputer: Annotated[
+        str | None,
+        typer.Option("--imputer", help="What fills removed pixels (see sources); several, comma separated, in turn."),
+    ] = None,
     noise: Annotated[
         float | None, typer.Option("--noise", min=0, help="Sd of noisy-linear's noise, in pixel units.")
     ] = None,
@@ -59,7 +68,13 @@ def road(
     intact_check: Annotated[
         str, typer.Option("--intact-check", help="raise: stop when the intact accuracy is at chance; warn: go on.")
     ] = "raise",
-    repeats: Annotated[int, typer.Option("--repeats", min=1, help="How often ties and noise are drawn anew.")] = 1,
+    repeats: Annotated[
+        int | None,
+        typer.Option("--repeats", min=1, help="How often ties and noise are drawn anew; 1, and 50 for f-fidelity."),
+    ] = None,
+    audit: Annotated[
+        str, typer.Option("--audit", help="Leakage through the masks: quick, thorough or off.")
+    ] = "quick",
     n: SamplesOption = None,
     size: SizeOption = None,
     channels: ChannelsOption = None,
@@ -76,11 +91,13 @@ def road(
 
     # all that can be wrong with the options is found before a model is trained or a map is made
     wanted = parse_methods(methods)
-    changes: dict[str, Any] = {"order": order, "imputer": imputer, "noise": noise, "sign": sign, "unit": unit}
+    fills = None if imputer is None else parse_names(imputer, "imputer")
+    changes: dict[str, Any] = {"order": order, "imputer": fills, "noise": noise, "sign": sign, "unit": unit}
     changes |= {"fractions": None if fractions is None else parse_floats(fractions, "fractions")}
-    choices = {"strategy": Strategy.of(strategy, reduction=reduction, **changes), "repeats": repeats}
-    check_names(wanted, imputer)
-    check_words(folder, target=target, settings=settings, intact_check=intact_check)
+    chosen = Strategy.of(strategy, reduction=reduction, **changes)
+    choices = {"strategy": chosen, "repeats": chosen.repeats if repeats is None else repeats, "audit": audit}
+    check_names(wanted, fills or ())
+    check_words(folder, target=target, settings=settings, intact_check=intact_check, audit=audit)
     subject = load_subject(
         data, model, weights, normalize, n=n, size=size, channels=channels, seed=seed, device=device
     )
@@ -92,7 +109,7 @@ def road(
         show(result, written)
 
 
-def check_names(methods: dict[str, Any], imputer: str | None) -> None:
+def check_names(methods: dict[str, Any], imputers: Sequence[str]) -> None:
     """Refuse an unknown method or imputer by name, and a file that is not there."""
     from roadworthy.attribution import open_maps
     from roadworthy.attribution.requests import parse
@@ -102,11 +119,11 @@ def check_names(methods: dict[str, Any], imputer: str | None) -> None:
     for source in methods.values():
         if isinstance(source, Path):
             open_maps(source).close()
-    if imputer is not None:
+    for imputer in imputers:
         resolve_imputer(imputer)
 
 
-def check_words(folder: Path, *, target: str, settings: str, intact_check: str) -> None:
+def check_words(folder: Path, *, target: str, settings: str, intact_check: str, audit: str = "quick") -> None:
     """Refuse words that nothing is known by, and a folder that is a file."""
     from roadworthy.attribution import presets
     from roadworthy.errors import InputError, unknown_name
@@ -116,9 +133,10 @@ def check_words(folder: Path, *, target: str, settings: str, intact_check: str) 
     for name, word, known in (
         ("--target", target, ("predicted", "label")),
         ("--intact-check", intact_check, ("raise", "warn")),
+        ("--audit", audit, ("quick", "thorough", "off")),
     ):
         if word not in known:
-            raise InputError(f"{name}: got {word!r}, expected {known[0]!r} or {known[1]!r}")
+            raise InputError(f"{name}: got {word!r}, expected {' or '.join(map(repr, known))}")
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--out: {folder} is a file, expected a folder")
 
@@ -135,7 +153,9 @@ def run_road(
     with claimed(folder):
         maps = _gathered(subject, methods, folder / "maps.zarr", shared)
         chosen = choices["strategy"]
-        copies = len(subject.split) * len(methods) * len(chosen.orders) * len(chosen.fractions)
+        judge = judge_for(subject, chosen, folder, shared["seed"])
+        views = len(chosen.judges) * len(chosen.imputers)
+        copies = len(subject.split) * len(methods) * len(chosen.orders) * len(chosen.fractions) * views
         with bar("degraded copies", total=copies * choices.get("repeats", 1)) as progress:
             result = evaluate(
                 subject.model,
@@ -145,6 +165,7 @@ def run_road(
                 mean=subject.data.mean,
                 classes=subject.data.classes,
                 device=subject.device,
+                judge=judge,
                 checkpoint=folder / "blocks",
                 progress=progress,
                 **shared,

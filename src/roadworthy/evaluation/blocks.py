@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from roadworthy.evaluation.result import READOUTS
 from roadworthy.files import replacing
 from roadworthy.provenance import ids_hash
 
-_PER_SAMPLE = ("labels", "targets", "predicted", "tied", "constant")
+_PER_SAMPLE = ("labels", "targets", "predicted", "tied", "constant", "smoothness")
 
 
 @dataclass
@@ -31,6 +32,7 @@ class BlockScores:
         predicted: int64 (b,).
         tied: float64 (M, b), share of tied units of each map.
         constant: bool (M, b).
+        smoothness: float64 (M, b), correlation of neighbouring units of each map.
         dropped: ids left out because a map was not finite.
         sheet: arrays of the samples kept for pictures; empty if this block has none.
         gaps: absolute completeness gaps per method that has them.
@@ -45,6 +47,7 @@ class BlockScores:
     predicted: np.ndarray
     tied: np.ndarray
     constant: np.ndarray
+    smoothness: np.ndarray
     dropped: list[str] = field(default_factory=list)
     sheet: dict[str, np.ndarray] = field(default_factory=dict)
     gaps: dict[str, np.ndarray] = field(default_factory=dict)
@@ -112,6 +115,26 @@ class BlockStore:
         }
         with replacing(path) as beside:
             np.savez(beside, **arrays)
+
+    def kept(self, name: str, kept_as: list[str], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return what was found before about the same blocks, or make it and keep it.
+
+        Args:
+            name: what it is.
+            kept_as: what it follows from beside the key.
+            make: returns it, JSON-serialisable.
+        """
+        if self.folder is None:
+            return make()
+        path = self.folder / f"{name}-{ids_hash(kept_as)}.json"
+        try:
+            found: dict[str, Any] = json.loads(path.read_text(encoding="utf8"))
+            return found
+        except (OSError, ValueError):  # not there, or damaged from outside
+            found = make()
+        with replacing(path) as beside:
+            beside.write_text(json.dumps(found), encoding="utf8")
+        return found
 
     def _path(self, index: int, kept_as: list[str]) -> Path | None:
         return None if self.folder is None else self.folder / f"block-{index:06d}-{ids_hash(kept_as)}.npz"

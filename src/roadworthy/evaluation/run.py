@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
 import torch
 
 from roadworthy.errors import AttributionError, InputError, listed
+from roadworthy.evaluation.audit.collect import AuditSamples, Part
 from roadworthy.evaluation.blocks import BlockScores, BlockStore, joined
 from roadworthy.evaluation.checks import check_logits
 from roadworthy.evaluation.degrade import Copies, Filler, block_values, degraded, nonfinite_samples
@@ -25,10 +28,30 @@ from roadworthy.forward import Classifier
 from roadworthy.imputation import FunctionImputer, Imputer
 from roadworthy.provenance import ids_hash, provenance
 from roadworthy.records import Batch, Split
-from roadworthy.removal import constant_maps, tied_share, units_removed
+from roadworthy.removal import constant_maps, smoothness, tied_share, units_removed
 from roadworthy.types import Progress
 
+Audit: TypeAlias = Literal["quick", "thorough", "off"]
 _KINDS = {"top1": np.uint8, "top5": np.uint8, "probability": np.float32, "logit": np.float32}
+
+
+class Prepared(NamedTuple):
+    """A block ready to be degraded: samples, reduced maps, ids left out, completeness gaps, hash of all ids."""
+
+    seen: Seen
+    values: dict[str, np.ndarray]
+    dropped: list[str]
+    gaps: dict[str, np.ndarray]
+    whole: str
+
+
+def _same(prepared: Prepared) -> Prepared:
+    return prepared
+
+
+def _audit_part(make: Callable[[], Prepared]) -> Part:
+    seen, values, *_ = make()
+    return Part(seen.batch.images, seen.targets.numpy(), values, seen.batch.ids)
 
 
 @dataclass
@@ -48,6 +71,7 @@ class Run:
     progress: Progress | None
     classes: list[str]
     recorded: dict[str, Any]
+    audit: Audit = "off"
     units: int = 0
 
     def result(self, checkpoint: str | Path | None = None) -> Result:
@@ -55,25 +79,58 @@ class Run:
         self.examiner.preflight()
         store = BlockStore(checkpoint, self._key() if checkpoint is not None else {})
         blocks: list[BlockScores] = []
+        audited = AuditSamples()
         start = 0
         for index, batch in enumerate(self.examiner.stream.blocks()):
             self._note_shape(batch)
             kept_as = self._kept_as(batch, start) if store.folder else []
             block = store.read(index, kept_as)
+            prepared = functools.partial(self._prepared, batch, start)
             if block is None:
                 said = set(self.examiner.notes)
-                block = self._score(batch, start)
+                ready = prepared()
+                prepared = functools.partial(_same, ready)
+                block = self._score(ready, start)
                 block.notes = {key: text for key, text in self.examiner.notes.items() if key not in said}
                 store.write(index, kept_as, block)
             else:
                 self._take_back(block)
+            if self.audit != "off":
+                audited.take(batch.images, functools.partial(_audit_part, prepared), kept_as)
             blocks.append(block)
             start += len(batch.ids)
         if not blocks:
             raise InputError("images: no sample could be read")
         if not any(block.ids for block in blocks):
             raise AttributionError(f"every sample has a map that is not finite for some method ({start} dropped)")
-        return self._finish(joined(blocks))
+        return self._finish(joined(blocks), self._audited(audited, store))
+
+    def _audited(self, samples: AuditSamples, store: BlockStore) -> dict[str, Any]:
+        """Audit the first samples for leakage; a run that goes on finds what it found before."""
+        if self.audit == "off":
+            return {}
+        from roadworthy.evaluation.audit.leakage import audit_leakage
+
+        def made() -> dict[str, Any]:
+            part = samples.gathered()
+            if part is None:
+                return {}
+            found = audit_leakage(
+                part.images,
+                part.classes,
+                part.values,
+                strategy=self.strategy,
+                imputers=self.imputers,
+                mean=self.mean,
+                class_count=self.examiner.classes,
+                seed=self.seed,
+                ids=part.ids,
+                target=self.examiner.target if isinstance(self.examiner.target, str) else "given",
+                effort=self.audit,
+            )
+            return {"leakage": found}
+
+        return store.kept(f"audit-{self.audit}", samples.kept_as, made)
 
     def _kept_as(self, batch: Batch, start: int) -> list[str]:
         return [*batch.ids, self.examiner.digest(batch, start), self.maps.digest(batch, start)]
@@ -96,8 +153,8 @@ class Run:
     def _copies(self, n: int) -> int:
         return n * len(self.maps.names) * len(self.strategy.orders) * len(self.strategy.fractions) * self._cells
 
-    def _score(self, batch: Batch, start: int) -> BlockScores:
-        whole = ids_hash(batch.ids)
+    def _prepared(self, batch: Batch, start: int) -> Prepared:
+        """Look at a block and make or cut its maps."""
         for imputer in self.imputers:
             imputer.check(tuple(batch.images.shape), self.strategy.unit)
         seen = self.examiner.look(batch, start)
@@ -108,6 +165,7 @@ class Run:
                 "targets", f"{message} {len(batch.ids)} samples of a block; pass the same target="
             )
         maps = self.maps.block(seen.batch, seen.targets, seen.logits, start)
+        gaps = self.maps.take_gaps()
         values = block_values(maps, seen.batch, self.strategy)
         bad, by_method = nonfinite_samples(values)
         dropped = [sample for sample, is_bad in zip(batch.ids, bad, strict=True) if is_bad]
@@ -115,13 +173,16 @@ class Run:
             self._refuse_nonfinite(batch, by_method)
             values = {name: array[~bad] for name, array in values.items()}
             seen = seen.rows(~bad)
+        return Prepared(seen, values, dropped, gaps, ids_hash(batch.ids))
+
+    def _score(self, prepared: Prepared, start: int) -> BlockScores:
+        seen, values = prepared.seen, prepared.values
         block = self._empty_block(seen, values)
-        block.dropped = dropped
-        block.gaps = self.maps.take_gaps()
+        block.dropped, block.gaps = prepared.dropped, prepared.gaps
         if seen.batch.ids:
             shape = (len(self.strategy.orders), len(self.strategy.all_fractions))
             part = self.sheet.begin(seen.batch, values, start, shape)
-            self._fill_block(block, seen, values, part, whole)
+            self._fill_block(block, seen, values, part, prepared.whole)
         return block
 
     def _fill_block(
@@ -185,7 +246,11 @@ class Run:
         shape = (len(values), len(self.strategy.orders), len(self.strategy.all_fractions), self._cells, n)
         found = {
             key: np.stack([function(array) if n else np.zeros(0) for array in values.values()])
-            for key, function in (("tied", tied_share), ("constant", constant_maps))
+            for key, function in (
+                ("tied", tied_share),
+                ("constant", constant_maps),
+                ("smoothness", smoothness),
+            )
         }
         return BlockScores(
             ids=seen.batch.ids,
@@ -195,6 +260,7 @@ class Run:
             predicted=seen.predicted.numpy(),
             tied=found["tied"],
             constant=found["constant"].astype(bool),
+            smoothness=found["smoothness"],
             classes=self.examiner.classes,
         )
 
@@ -215,7 +281,7 @@ class Run:
         shape = tuple(batch.images.shape[1:])
         self.units = int(np.prod(shape[1:] if self.strategy.unit == "pixel" and len(shape) > 1 else shape))
 
-    def _finish(self, whole: BlockScores) -> Result:
+    def _finish(self, whole: BlockScores, audit: dict[str, Any]) -> Result:
         self.examiner.judge(whole.labels, whole.predicted)
         self._note_what_is_missing(whole)
         return Result(
@@ -232,6 +298,7 @@ class Run:
             provenance=provenance(ids=whole.ids, seed=self.seed, device=str(self.examiner.classifier.device)),
             warnings=list(self.examiner.notes.values()),
             sheet=as_sheet(whole.sheet),
+            audit=audit,
         )
 
     def _note_what_is_missing(self, whole: BlockScores) -> None:
@@ -254,6 +321,10 @@ class Run:
         frame = pd.DataFrame({"method": self.maps.names})
         frame["tied_share"] = whole.tied.mean(axis=1)
         frame["constant_maps"] = whole.constant.sum(axis=1)
+        known = ~np.isnan(whole.smoothness)
+        frame["smoothness"] = [
+            float(row[has].mean()) if has.any() else None for row, has in zip(whole.smoothness, known, strict=True)
+        ]
         gaps = [whole.gaps.get(name) for name in self.maps.names]
         frame["completeness_gap"] = [None if gap is None else float(gap.mean()) for gap in gaps]
         return frame

@@ -1,0 +1,10 @@
+"""``roadworthy audit``: can the numbers be trusted? Each audit is a verb of its own."""
+
+from __future__ import annotations
+
+import typer
+
+from roadworthy.cli import audit_imputers
+
+app = typer.Typer(no_args_is_help=True, help="Can the numbers be trusted? Audits of fills, rankings and strategies.")
+app.command("imputers")(audit_imputers.imputers)
