@@ -17,18 +17,6 @@ if TYPE_CHECKING:
     from roadworthy.evaluation import Result
     from roadworthy.statistics import Concordance
 
-_COLUMNS = {
-    "source": "source",
-    "other": "with",
-    "spearman": "Spearman",
-    "spearman_se": "se",
-    "spearman_low": "low",
-    "spearman_high": "high",
-    "kendall": "Kendall",
-    "spearman_area": "of areas",
-    "shares": "shares",
-}
-
 
 def agreement(
     runs: Annotated[list[Path], typer.Argument(help="Folders of saved results or of sweeps.", metavar="RUN...")],
@@ -125,10 +113,17 @@ def _plain(value: Any) -> Any:
 
 
 def _show(found: Concordance) -> None:
-    from roadworthy.report.concordance import overall
+    """Print the matrix, its columns numbered as its rows, and what all of it comes to."""
+    import pandas as pd
 
-    pairs = found.pairs()[list(_COLUMNS)].rename(columns=_COLUMNS)
-    shown = pairs.astype(object).where(pairs.notna(), "–")
+    from roadworthy.report.concordance import overall, spread
+    from roadworthy.report.text import number
+
+    numbers = [str(i + 1) for i in range(len(found.sources))]
+    cells = [[number(float(value), 2) for value in row] for row in found.spearman.value]
+    table = pd.DataFrame(cells, columns=numbers)
+    table.insert(0, "source", [f"{i} {source}" for i, source in zip(numbers, found.sources, strict=True)])
     over = f"n = {found.n}" if found.n else "over trainings"
-    print_frame(shown, f"rank agreement of {len(found.methods)} methods, share {found.pairing}, {over}")
-    out.print(overall(found), markup=False, highlight=False, soft_wrap=True)
+    print_frame(table, f"Spearman of the ranks of {len(found.methods)} methods, share {found.pairing}, {over}")
+    for sentence in (spread(found), overall(found)):
+        out.print(sentence, markup=False, highlight=False, soft_wrap=True)

@@ -46,7 +46,7 @@ def concordance_section(found: Concordance, statistic: str = "spearman") -> str:
         InputError: an unknown statistic.
     """
     return (
-        f"<p>{escape(overall(found))}</p>{_heat_map(found, _checked(statistic))}"
+        f"<p>{escape(spread(found))}</p><p>{escape(overall(found))}</p>{_heat_map(found, _checked(statistic))}"
         f"<details><summary>Every pair</summary>{_pairs(found)}</details>"
         f"<details><summary>Ranks of the methods</summary>{_ranks(found)}</details>"
     )
@@ -130,6 +130,21 @@ def overall(found: Concordance) -> str:
     return (
         f"{what} is {number(found.w, 2)} (1 is the same ranking{ends}); rankings that have nothing to do with each "
         f"other reach that with {p_value(found.w_p)}."
+    )
+
+
+def spread(found: Concordance) -> str:
+    """Say the mean agreement of all pairs, and which pair agrees least, in one line of plain text."""
+    pairs = found.pairs().dropna(subset="spearman")
+    if not len(pairs):
+        return "No two sources have an agreement: they share no ranking at any share."
+    least = pairs.loc[pairs["spearman"].idxmin()]
+    counted = "1 pair" if len(pairs) == 1 else f"all {len(pairs)} pairs"
+    ends = interval(least["spearman_low"], least["spearman_high"])
+    return (
+        f"Mean Spearman of {counted}: {number(float(pairs['spearman'].mean()), 2)}; least: {clean(least['source'])} "
+        f"with {clean(least['other'])}, {number(float(least['spearman']), 2)} (se {number(least['spearman_se'])}, "
+        f"{percent(found.level)} interval {ends}; {least['shares']} shares)."
     )
 
 
