@@ -15,6 +15,8 @@ from roadworthy.evaluation import Result, Scores, Sheet
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from report_audits import made_gate, made_leakage
+
 STRENGTHS = {"ig": 1.6, "ig-sg": 1.5, "grad": 0.8, "gradcam": 0.4, "random": 0.0, "sobel": 0.1}
 FRACTIONS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)
 
@@ -141,6 +143,7 @@ def make_retrained(make_result: Callable[..., Result]) -> Callable[..., Result]:
         spread: float = 0.01,
         beside: Mapping[str, float] | bool = True,
         missing: Sequence[str] = (),
+        audited: bool = True,
         **options: Any,
     ) -> Result:
         result = make_result(strengths, repeats=repeats, samples=0, **options)
@@ -164,6 +167,8 @@ def make_retrained(make_result: Callable[..., Result]) -> Callable[..., Result]:
             result.settings["beside"] = {"road": {"score": dict(beside), "seconds": 9.0, "images": 21_600, **about}}
         result.cost = costs(result.methods, result.orders, result.fractions, repeats)
         result.missing = list(missing)
+        if audited:
+            result.audit = {"leakage": made_leakage(result, ["mean"]), "gate": made_gate(result)}
         return result
 
     return build

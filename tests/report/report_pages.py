@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 HOSTILE = "<script>window.pwned=1</script>"
 EXPECTED = """
 html head meta title style body a header div h1 h2 p button main section dl dt dd small nav ul li fieldset legend
-label input svg line circle bdi img details summary table caption thead tbody tr th td span i b br footer script
+label h3 input svg line circle bdi img details summary table caption thead tbody tr th td span i b br footer script
 """
 TAGS = set(EXPECTED.split())
 

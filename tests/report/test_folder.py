@@ -28,6 +28,9 @@ def test_everything_of_a_run_takes_one_ranking_a_readout(
     verdict(result)
     result.ranking()
     assert len(calls) == len(shown_readouts(result)) == 4
+    crossed = make_result({"a": (2.0, 0.2), "b": (0.2, 2.0)}, n=60, samples=1)
+    write_all(crossed, tmp_path / "crossed")
+    assert len(calls) == 8 + 2  # where the orders contradict each other, each is ranked by itself once
 
 
 def test_pictures_of_a_saved_run_leave_its_own_files_alone(make_result: Make, tmp_path: Path) -> None:

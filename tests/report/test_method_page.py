@@ -13,7 +13,7 @@ from roadworthy.evaluation import Result, Strategy
 from roadworthy.imputation import NOISE, impute
 from roadworthy.imputation.operator import DIAGONAL, DIRECT
 from roadworthy.imputation.solve import TOLERANCE
-from roadworthy.report.verdict import RARE
+from roadworthy.report.thresholds import RARE
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 METHOD, LIMITS = (

@@ -18,7 +18,8 @@ from test_page import HOSTILE, TAGS, Page
 
 from roadworthy.evaluation import Result, load_result
 from roadworthy.report import curves_figure, report, verdict
-from roadworthy.report.findings import Findings, failed_trainings, road_agreement
+from roadworthy.report.beside import road_agreement
+from roadworthy.report.findings import Findings, failed_trainings
 from roadworthy.statistics import least_difference
 
 Make = Callable[..., Result]
@@ -297,7 +298,7 @@ def test_few_trainings_lower_the_trust(make_retrained: Make, repeats: int, level
         ({"missing": ["x"]}, "care", "the sweep is not complete"),
         ({"orders": ["morf"]}, "care", "only ROAR was run, and one order alone can reverse a ranking"),
         ({"orders": ["lerf"]}, "care", "only KAR was run, and one order alone can reverse a ranking"),
-        ({"beside": False}, "care", "nothing here shows whether masks give the class away to a new model"),
+        ({"audited": False}, "care", "whether masks give the class away was not audited"),
         (
             {"beside": dict(zip(("ig", "grad", "sobel"), (0, 1, 2), strict=True))},
             "little",
@@ -307,7 +308,7 @@ def test_few_trainings_lower_the_trust(make_retrained: Make, repeats: int, level
         ({"warnings": ["x"]}, "care", "there is 1 warning below"),
         ({"base": 0.11}, "none", "the accuracy of the unmodified training of"),
     ],
-    ids=["missing", "ROAR alone", "KAR alone", "no ROAD", "ROAD reversed", "few samples", "a warning", "chance"],
+    ids=["missing", "ROAR alone", "KAR alone", "no audit", "ROAD reversed", "few samples", "a warning", "chance"],
 )
 def test_what_else_lowers_the_trust(make_retrained: Make, options: dict, level: str, said: str) -> None:
     found = verdict(make_retrained(**options))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from typing import Literal
 
 import numpy as np
@@ -13,8 +14,10 @@ import pandas as pd
 from roadworthy import statistics
 from roadworthy.errors import InputError
 from roadworthy.evaluation.result import Result
+from roadworthy.report.audits import GateRow, gate_of
 from roadworthy.report.styles import is_control
 from roadworthy.report.text import number
+from roadworthy.report.thresholds import GATE
 from roadworthy.report.words import READOUTS, OrderWords, ReadoutWords, order_words, readout_words
 
 Standing = Literal["above", "open", "below", "unknown"]
@@ -29,12 +32,14 @@ class Findings:
         readout: the readout ranked by.
         ranking: what :meth:`Result.ranking` returns, best first.
         agreement: of the two orders; None with a single order.
+        views: the same for each judge with each imputer, where there are several; the ranking is over their mean.
     """
 
     result: Result
     readout: str
     ranking: pd.DataFrame
     agreement: statistics.RankAgreement | None
+    views: tuple[View, ...] = ()
 
     @classmethod
     def of(cls, result: Result, readout: str | None = None, *, level: float = 0.95) -> Findings:
@@ -51,7 +56,8 @@ class Findings:
                 f"report: the result has {len(result.methods)} methods and {result.n} samples, expected some"
             )
         agreement = result.agreement(readout) if len(result.orders) == 2 else None
-        return cls(result, readout, result.ranking(readout, level=level), agreement)
+        ranking = result.ranking(readout, level=level)
+        return cls(result, readout, ranking, agreement, _views(result, readout, level))
 
     @cached_property
     def shown(self) -> pd.DataFrame:
@@ -102,16 +108,100 @@ class Findings:
         names = ("difference", "difference_low", "difference_high", "p_holm")
         return tuple(float(self.ranking.attrs[name][i][j]) for name in names)  # type: ignore[return-value]
 
+    @cached_property
+    def view_agreement(self) -> np.ndarray:
+        """Spearman's correlation of the methods' scores between every two views (V, V); NaN where undefined."""
+        scores = np.array([[view.found.row(method)["score"] for method in self.methods] for view in self.views])
+        return np.asarray(statistics.spearman(scores[:, None], scores[None], axis=-1), dtype=float)
+
+    @property
+    def least_view_agreement(self) -> float:
+        """The lowest correlation between two views; NaN where all are undefined."""
+        between = self.view_agreement[np.triu_indices(len(self.views), 1)]
+        return float(np.nanmin(between)) if not np.isnan(between).all() else math.nan
+
     @property
     def pairs(self) -> tuple[int, int]:
         """Number of pairs told apart, and of all pairs."""
         count = len(self.methods)
         return int(np.sum(self.ranking.attrs["different"])) // 2, count * (count - 1) // 2
 
-    def not_apart_from_best(self) -> list[str]:
-        """The other methods that are not told apart from the first of the ranking."""
-        best, *others = self.methods
-        return [other for other in others if not self.apart(best, other)]
+    @property
+    def counted(self) -> list[str]:
+        """Methods whose score counts, best first: all but those that the gate withholds."""
+        return [method for method in self.methods if method not in self.gated]
+
+    def leading(self) -> list[str]:
+        """The best method that counts, and those not told apart from it; empty where the gate withholds all."""
+        if not self.counted:
+            return []
+        best, *others = self.counted
+        return [best, *(other for other in others if not self.apart(best, other))]
+
+    def other_groups(self) -> list[list[str]]:
+        """Groups of two methods or more that are not told apart, beside the leading one, best first."""
+        letters = dict(self.ranking[["method", "group"]].itertuples(index=False, name=None))
+        names = dict.fromkeys(letter for method in self.counted for letter in letters[method])
+        groups = [[method for method in self.counted if letter in letters[method]] for letter in names]
+        return [group for group in groups if len(group) > 1 and self.counted[0] not in group]
+
+    @cached_property
+    def gated(self) -> dict[str, GateRow]:
+        """Methods whose KAR side is withheld, with the widest gap: their masks tell more than what they keep."""
+        if not self.result.retrained or "lerf" not in self.result.orders:
+            return {}
+        rows = sorted((row for row in gate_of(self.result) if row.gap > GATE), key=lambda row: row.gap)
+        return {row.method: row for row in rows if row.method in self._place}
+
+    @cached_property
+    def disputes(self) -> list[Dispute]:
+        """Pairs of methods that two views rank against each other, both times told apart; each pair once."""
+        return _disputes([(view.label, view.found) for view in self.views])
+
+    @cached_property
+    def order_disputes(self) -> list[Dispute]:
+        """Pairs of methods that the two orders rank against each other, both times told apart."""
+        if not self._orders_cross:
+            return []
+        words = orders_of(self.result)
+        return _disputes([(words[order].short, self._alone(order)) for order in words])
+
+    @cached_property
+    def withheld(self) -> dict[str, str]:
+        """Methods whose rank is not printed, with the reason: the gate, or judges and fills that disagree."""
+        reasons = dict.fromkeys(self.gated, "gate")
+        for dispute in self.disputes:
+            for method in (dispute.above, dispute.below):
+                reasons.setdefault(method, "views")
+        return reasons
+
+    def rank(self, method: str) -> str:
+        """The method's rank as it is printed: a dash where it is withheld."""
+        return "–" if method in self.withheld else str(self.row(method)["rank"])
+
+    def led_by(self, view: View) -> list[str]:
+        """Methods that a view tells apart above the first of this ranking."""
+        best = self.counted[0]
+        return [method for method in self.counted[1:] if view.found.above(method, best)]
+
+    def above(self, method: str, other: str) -> bool:
+        """Whether a method is better than another and told apart from it."""
+        return self._place[method] < self._place[other] and self.apart(method, other)
+
+    @property
+    def _orders_cross(self) -> bool:
+        """Whether two methods lie one way round in one order and the other way in the other, told apart or not."""
+        if not self.both_orders:
+            return False
+        morf, lerf = (self.ranking[f"{order}_area"].to_numpy(dtype=float) for order in ("morf", "lerf"))
+        return bool(((morf[:, None] < morf) & (lerf[:, None] < lerf)).any())
+
+    def _alone(self, order: str) -> Findings:
+        """The findings of one of the orders."""
+        place = self.result.orders.index(order)
+        cut = {name: self.result.scores[name][:, place : place + 1] for name in READOUTS}
+        one = replace(self.result, orders=[order], scores=replace(self.result.scores, **cut))
+        return Findings(one, self.readout, one.ranking(self.readout, level=self.level), None)
 
     def against_random(self, method: str) -> Standing:
         """Where a method stands against random maps.
@@ -119,7 +209,7 @@ class Findings:
         With the control ``random`` among the methods: told apart from it or not. Without it, in both orders: whether
         the interval of the gain holds 0, a random map's expectation. Else unknown.
         """
-        if method == "random":
+        if method == "random" or method in self.gated:
             return "unknown"
         if "random" in self._place:
             if not self.apart(method, "random"):
@@ -133,11 +223,7 @@ class Findings:
     def below_control(self) -> list[str]:
         """Real methods that are told apart from a control other than ``random`` and worse than it, best first."""
         controls = [name for name in self.methods if is_control(name) and name != "random"]
-        return [
-            method
-            for method in self.real_methods
-            if any(self.apart(method, name) and self._place[name] < self._place[method] for name in controls)
-        ]
+        return [method for method in self.real_methods if any(self.above(name, method) for name in controls)]
 
     def above_random(self) -> list[str]:
         """Methods, controls included, that are better than random maps, best first."""
@@ -151,6 +237,54 @@ class Findings:
     @cached_property
     def _place(self) -> dict[str, int]:
         return {method: place for place, method in enumerate(self.methods)}
+
+
+@dataclass(frozen=True)
+class View:
+    """One judge with one imputer: its own ranking, beside the one over all views.
+
+    Attributes:
+        judge: ``"untouched"`` or ``"fine-tuned"``.
+        imputer: its name.
+        found: what the result says under this judge and fill.
+    """
+
+    judge: str
+    imputer: str
+    found: Findings
+
+    @property
+    def label(self) -> str:
+        """How the view is spoken of."""
+        return f"{self.judge}, {self.imputer}"
+
+
+@dataclass(frozen=True)
+class Dispute:
+    """Two methods that are told apart one way here and the other way there."""
+
+    above: str
+    below: str
+    here: str
+    there: str
+
+
+def _views(result: Result, readout: str, level: float) -> tuple[View, ...]:
+    if len(result.views) < 2:
+        return ()
+    parts = ((view, result.view(place)) for place, view in enumerate(result.views))
+    return tuple(
+        View(view["judge"], view["imputer"], Findings.of(part, readout, level=level)) for view, part in parts
+    )
+
+
+def _disputes(rankings: list[tuple[str, Findings]]) -> list[Dispute]:
+    found: dict[frozenset[str], Dispute] = {}
+    for (here, one), (there, other) in combinations(rankings, 2):
+        for above, below in combinations(one.methods, 2):
+            if one.apart(above, below) and other.above(below, above):
+                found.setdefault(frozenset((above, below)), Dispute(above, below, here, there))
+    return list(found.values())
 
 
 def class_count(result: Result) -> int:
@@ -180,48 +314,6 @@ def failed_trainings(result: Result) -> int:
         return 0
     right = result.scores.top1[0, 0, 0].sum(axis=-1, dtype=int).tolist()
     return sum(not statistics.above_chance(count, result.n, class_count(result)) for count in right)
-
-
-@dataclass(frozen=True)
-class Road:
-    """ROAD beside a result: the score of each method, what it is called, and its direction."""
-
-    score: dict[str, float]
-    name: str
-    higher_is_better: bool
-    same_orders: bool
-
-    @property
-    def direction(self) -> str:
-        """The direction in words."""
-        return f"{'higher' if self.higher_is_better else 'lower'} is better"
-
-
-def road_beside(result: Result) -> Road | None:
-    """ROAD where it was run beside, for comparison; without a direction it is the symmetric gain of older results."""
-    road = (result.settings.get("beside") or {}).get("road") or {}
-    if not road.get("score"):
-        return None
-    if "higher_is_better" not in road:
-        return Road(dict(road["score"]), "symmetric gain", True, len(result.orders) == 2)
-    same = road.get("orders") in (result.orders, result.orders[::-1])
-    return Road(dict(road["score"]), str(road.get("score_name", "score")), bool(road["higher_is_better"]), same)
-
-
-def road_agreement(found: Findings) -> tuple[float, float, int] | None:
-    """Spearman and Kendall between this ranking and ROAD's on the same maps, and over how many methods.
-
-    Each score counts in its own direction, so that 1 is the same ranking. None where ROAD does not stand beside the
-    result; NaN where a ranking is undefined.
-    """
-    road = road_beside(found.result)
-    shared = [method for method in found.methods if road and method in road.score]
-    if road is None or not shared:
-        return None
-    sign = 1 if road.higher_is_better == bool(found.ranking.attrs["higher_is_better"]) else -1
-    own = [float(found.row(method)["score"]) for method in shared]
-    other = [sign * float(road.score[method]) for method in shared]
-    return float(statistics.spearman(own, other)), float(statistics.kendall(own, other)), len(shared)
 
 
 def orders_of(result: Result) -> dict[str, OrderWords]:
@@ -298,33 +390,3 @@ def shown_readouts(result: Result) -> list[str]:
         if name != result.readout and result.scores[name].size and np.ptp(result.scores[name])
     ]
     return [result.readout, *varying]
-
-
-@dataclass(frozen=True)
-class Material:
-    """What a report is made of, worked out once.
-
-    Attributes:
-        result: what it is about.
-        findings: by readout, the result's own first.
-        curves: what :meth:`Result.curves` returns, by readout in the same order.
-    """
-
-    result: Result
-    findings: dict[str, Findings]
-    curves: dict[str, pd.DataFrame]
-
-    @classmethod
-    def of(cls, result: Result) -> Material:
-        """Rank by every readout worth showing.
-
-        Raises:
-            InputError: a result without methods or samples.
-        """
-        findings = {readout: Findings.of(result, readout) for readout in shown_readouts(result)}
-        return cls(result, findings, {readout: result.curves(readout) for readout in findings})
-
-    @property
-    def main(self) -> Findings:
-        """The findings of the result's own readout."""
-        return self.findings[self.result.readout]

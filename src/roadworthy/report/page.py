@@ -14,7 +14,8 @@ from roadworthy.evaluation.result import Result, load_result
 from roadworthy.files import replacing
 from roadworthy.report import sections
 from roadworthy.report.chart import chart_data
-from roadworthy.report.findings import Material
+from roadworthy.report.material import Material
+from roadworthy.report.opening import opening
 from roadworthy.report.text import asset, escape, json_block, number
 from roadworthy.report.words import orders_in_words
 
@@ -63,7 +64,7 @@ def _page(material: Material, title: str | None) -> str:
         "title": escape(title or f"{result.settings.get('strategy', 'removal')}: which explanation can be believed?"),
         "about": _about(result),
         "style": asset("page.css"),
-        "verdict": sections.verdict_section(material),
+        "verdict": opening(material.main, {key: heading for key, heading, _ in shown}),
         "links": "".join(f'<li><a href="#{key}">{escape(heading)}</a></li>' for key, heading, _ in shown),
         "sections": "\n".join(
             f'<section id="{key}"><h2>{escape(head)}</h2>{html}</section>' for key, head, html in shown

@@ -7,18 +7,17 @@ import math
 import pandas as pd
 
 from roadworthy.evaluation.result import Result
+from roadworthy.report.beside import road_agreement, road_beside
 from roadworthy.report.findings import (
-    Material,
     interval_notes,
     orders_of,
-    road_agreement,
-    road_beside,
     within_range,
     words_of,
 )
+from roadworthy.report.material import Material
 from roadworthy.report.tables import head_cell, interval, row_head, table
 from roadworthy.report.text import duration, escape, listed, number, percent
-from roadworthy.report.verdict import COMPARABLE
+from roadworthy.report.thresholds import COMPARABLE
 
 _SHOWN = 12  # missing points before the rest is folded away
 

@@ -9,21 +9,20 @@ import pandas as pd
 
 from roadworthy.evaluation.result import Result
 from roadworthy.evaluation.result_files import with_meaning
-from roadworthy.report import retrained, tables
+from roadworthy.report import audit_sections, retrained, tables
 from roadworthy.report.chart import switches
+from roadworthy.report.fidelity import fidelity_section
 from roadworthy.report.figures import curves_figure, write_figure
 from roadworthy.report.findings import (
-    Material,
-    above_chance,
-    chance,
     interval_kind,
-    labelled,
     units_of,
     within_range,
 )
+from roadworthy.report.material import Material
 from roadworthy.report.sheet import sheet_section
 from roadworthy.report.text import asset, escape, number, percent
-from roadworthy.report.verdict import judge
+from roadworthy.report.traps import traps_section
+from roadworthy.report.views import views_section
 from roadworthy.report.words import orders_in_words
 from roadworthy.statistics import pairwise_table
 
@@ -42,9 +41,15 @@ def all_sections(material: Material) -> list[tuple[str, str, str]]:
         ("warnings", "Warnings", _warnings(result)),
         ("curves", "Curves", _curves(material)),
         ("ranking", "Ranking", _per_readout(rankings)),
+        ("views", "Each judge and fill by itself", views_section(material.main)),
         ("points", "Every point over its trainings", _per_readout(retrained.points_section(material))),
         ("pairs", "Which differences are real", _pairs(material)),
         ("agreement", "Do the two orders agree?", _agreement(material)),
+        ("fidelity", "Fid+ and Fid−", fidelity_section(material.main)),
+        ("leakage", "Do masks give the class away?", audit_sections.leakage_section(material.main)),
+        ("gate", "The gate of KAR", audit_sections.gate_section(material.main)),
+        ("idsds", "One patch at a time", audit_sections.patches_section(material.main)),
+        ("traps", "Traps that were looked for", traps_section(material.main)),
         ("road", "Beside ROAD, which trains nothing", retrained.beside_section(material)),
         ("cost", "Cost", retrained.cost_section(result)),
         ("samples", "Samples", "" if result.sheet is None else sheet_section(result, result.sheet)),
@@ -53,47 +58,6 @@ def all_sections(material: Material) -> list[tuple[str, str, str]]:
         ("reading", "How to read this", asset(f"reading{'-retrained' if result.retrained else ''}.html")),
         ("downloads", "Download the numbers", _downloads(material)),
     ]
-
-
-def verdict_section(material: Material) -> str:
-    """The two sentences, and the numbers they rest on as tiles."""
-    result, found = material.result, material.main
-    judged = judge(found)
-    real, pairs = found.pairs
-    rho = "–" if found.agreement is None else number(found.agreement.spearman_mean, 2)
-    note = "one order only" if found.agreement is None else "mean Spearman, 1 is alike"
-    known = any(found.against_random(method) != "unknown" for method in found.methods)
-    others = [method for method in result.methods if method != "random"]
-    better = f"{len(judged.above_random)} of {len(others)}" if known else "–"
-    tiles = [
-        _intact_tile(result),
-        *([_trainings_tile(result)] if result.retrained else []),
-        ("Samples", number(result.n), "the same for all methods"),
-        ("Pairs told apart", f"{real} of {pairs}", "after Holm's correction"),
-        ("Better than random", better, "other controls included" if known else "not known without a control"),
-        ("Orders agree", rho, note),
-    ]
-    cells = "".join(f"<div><dt>{term}</dt><dd>{value}<small>{more}</small></dd></div>" for term, value, more in tiles)
-    return (
-        f'<section id="verdict" class="verdict {judged.level}"><h2>Verdict</h2><p>{escape(judged.leads)}</p>'
-        f'<p>{escape(judged.trust)}</p></section><dl class="tiles">{cells}</dl>'
-    )
-
-
-def _intact_tile(result: Result) -> tuple[str, str, str]:
-    shown = percent(result.intact_accuracy)
-    if not labelled(result):
-        return "Agreement with the model's own answers", shown, "nothing removed, no labels given"
-    clear = "clearly above chance" if above_chance(result) else "not clearly above chance"
-    return (
-        "Unmodified training" if result.retrained else "Intact accuracy",
-        shown,
-        f"{clear}, {percent(chance(result))}",
-    )
-
-
-def _trainings_tile(result: Result) -> tuple[str, str, str]:
-    return "Trainings", number(result.repeats), "of each point, seeds shared by all methods"
 
 
 def _warnings(result: Result) -> str:

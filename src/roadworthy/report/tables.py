@@ -22,7 +22,7 @@ from roadworthy.report.findings import (
     words_of,
 )
 from roadworthy.report.styles import is_control
-from roadworthy.report.text import escape, number, p_value, percent, signed
+from roadworthy.report.text import escape, listed, number, p_value, percent, signed
 
 _STANDING: dict[Standing, str] = {"above": "better", "open": "not told apart", "below": "worse", "unknown": "–"}
 _COLUMNS = {"tied_share": "tied units"}
@@ -56,12 +56,44 @@ def ranking_table(found: Findings) -> str:
         f"Score: {escape(found.score_name)} of the {found.words.name}, "
         f"{found.ranking.attrs['direction']}; {percent(found.level)} {interval_kind(found.result)} over "
         f"{units_of(found.result)}. Methods that share a letter in <i>group</i> are not told apart."
-        f"{_aoc_words(found)}{_shared_random(found)}"
+        f"{_aoc_words(found)}{_shared_random(found)}{_smoothness_words(found)}"
         f"{interval_notes(found.ranking, found.shown, lowest='−1' if found.both_orders else '0')}"
     )
     bounds = _bounds(found.shown)
     rows = [_ranking_row(found, found.row(method), bounds) for method in found.methods]
-    return table(caption, head, rows, label=f"Ranking by {found.words.name}")
+    return table(caption, head, rows, label=f"Ranking by {found.words.name}") + _withheld(found)
+
+
+_WITHHELD = {
+    "gate": "retrained networks read the class off its mask (see the gate of KAR): KAR, score and rank are withheld",
+    "views": "judges and fills contradict each other on it (see each of them by itself): its rank is withheld",
+}
+
+
+def _withheld(found: Findings) -> str:
+    lines = [f"<li>{name(method)}: {_WITHHELD[why]}.</li>" for method, why in found.withheld.items()]
+    return f'<ul class="warnings">{"".join(lines)}</ul>' if lines else ""
+
+
+def smoothness(found: Findings) -> dict[str, float]:
+    """How smooth the maps of each method are, 1 at the most; empty where it was not measured."""
+    info = found.result.method_info
+    if not {"method", "smoothness"} <= set(info.columns):
+        return {}
+    return {
+        str(method): float(value)
+        for method, value in info[["method", "smoothness"]].itertuples(index=False, name=None)
+        if isinstance(value, int | float) and not math.isnan(value)
+    }
+
+
+def _smoothness_words(found: Findings) -> str:
+    if not smoothness(found):
+        return ""
+    return (
+        " <i>Smoothness</i>: correlation of neighbouring units of a map, 1 at the most; some scores like smooth maps "
+        "whether or not they are right."
+    )
 
 
 def _aoc_words(found: Findings) -> str:
@@ -92,6 +124,7 @@ _EXTRA = {"aoc": "AOC", "sd": "sd", "repeat_sd": "sd of repeats"}
 def _ranking_head(found: Findings) -> list[tuple[str, str]]:
     spread = [(text, "") for column, text in _EXTRA.items() if column in found.ranking]
     areas = [(f"{words.short} area", "") for words in orders_of(found.result).values()]
+    areas += [("smoothness", "")] if smoothness(found) else []
     start = [
         ("rank", ""),
         ("method", "left"),
@@ -104,20 +137,28 @@ def _ranking_head(found: Findings) -> list[tuple[str, str]]:
 
 
 def _ranking_row(found: Findings, row: pd.Series, bounds: tuple[float, float]) -> str:
-    standing = found.against_random(row["method"])
+    method = row["method"]
+    standing = found.against_random(method)
+    held = method in found.gated
+    smooth = smoothness(found)
     colour = {"above": "good", "below": "bad"}.get(standing, "")
     cells = [
-        f"<td>{row['rank']}</td>",
-        row_head(row["method"]),
-        f'<td class="left">{escape(row["group"])}</td>',
-        f"<td>{number(row['score'])}</td>",
-        f"<td>{interval(row['low'], row['high'])}</td>",
-        f'<td class="left">{_range_picture(row, bounds)}</td>',
+        f"<td>{found.rank(method)}</td>",
+        row_head(method),
+        f'<td class="left">{"–" if held else escape(row["group"])}</td>',
+        f"<td>{'–' if held else number(row['score'])}</td>",
+        f"<td>{'–' if held else interval(row['low'], row['high'])}</td>",
+        f'<td class="left">{"" if held else _range_picture(row, bounds)}</td>',
         f'<td class="left {colour}">{_STANDING[standing]}</td>',
-        *(f"<td>{number(row[f'{order}_area'])}</td>" for order in orders_of(found.result)),
+        *(f"<td>{_area(row, order, held)}</td>" for order in orders_of(found.result)),
+        *([f"<td>{number(smooth.get(method), 2)}</td>"] if smooth else []),
         *(f"<td>{number(row[column])}</td>" for column in _EXTRA if column in row),
     ]
     return f"<tr>{''.join(cells)}</tr>"
+
+
+def _area(row: pd.Series, order: str, held: bool) -> str:
+    return "–" if held and order == "lerf" else number(row[f"{order}_area"])
 
 
 def interval(low: float, high: float) -> str:
@@ -153,7 +194,7 @@ def pairwise_matrix(found: Findings) -> str:
     caption = (
         f"Difference in {escape(found.score_name)} ({found.words.name}), row minus column; a positive "
         f"difference means {better}. Bold and shaded: told apart, p ≤ {number(1 - found.level, 2)} after Holm's "
-        f"correction for all pairs.{_flat_differences(found)}"
+        f"correction for all pairs.{_flat_differences(found)}{_gated_differences(found)}"
     )
     head = [
         '<th class="left" scope="col">row minus column</th>',
@@ -174,6 +215,14 @@ def _flat_differences(found: Findings) -> str:
         " Where all trainings give the same difference its spread and its interval are not known; p, before the "
         f"correction, is then that of the sign-flip test, {2.0 ** (1 - found.result.repeats):.3g}, and 1 for no "
         "difference."
+    )
+
+
+def _gated_differences(found: Findings) -> str:
+    if not found.gated:
+        return ""
+    return (
+        f" Nothing can be read from differences with {escape(listed(list(found.gated)))}, of which KAR is withheld."
     )
 
 

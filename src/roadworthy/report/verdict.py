@@ -1,52 +1,33 @@
-"""The verdict: two sentences that a reader without statistics can act on, each made of numbers the report shows."""
+"""The verdict: two sentences that a reader without statistics can act on, and advice, made of numbers shown."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 from roadworthy.evaluation.result import Result
-from roadworthy.report.findings import (
-    Findings,
-    above_chance,
-    chance,
-    failed_trainings,
-    labelled,
-    orders_of,
-    road_agreement,
-)
+from roadworthy.report.advice import advise
+from roadworthy.report.findings import Findings, above_chance, chance
 from roadworthy.report.styles import is_control
 from roadworthy.report.text import clean, listed, number, percent
-from roadworthy.statistics import least_difference
+from roadworthy.report.trust import Trust, trust_sentence
 
-AGREE, PARTLY = 0.8, 0.5  # mean Spearman correlation of the two orders: from here on they agree, or agree in part
-FEW, TOO_FEW = 100, 30  # samples: below these, trust with care, or little
-ENOUGH, SOME = 5, 3  # trainings of each point: below these, trust with care, or little
-COMPARABLE = 3  # methods: a rank correlation over fewer is no evidence
-RARE = 50  # samples: below these a rare event may not have occurred yet; see roadworthy.statistics.bootstrap
-
-Trust = Literal["good", "care", "little", "none"]
-_TRUST: dict[Trust, str] = {
-    "good": "Trust this well",
-    "care": "Trust this with care",
-    "little": "Trust this little",
-    "none": "Do not trust this",
-}
-_ORDER: tuple[Trust, ...] = ("good", "care", "little", "none")
+_GROUPS = 3  # groups named before the rest is counted
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a result says, in two sentences.
+    """What a result says, in two sentences, and what to do about it.
 
     Attributes:
         leads: which methods lead and which differences are real.
         trust: how far to trust it, and why.
         level: ``"good"``, ``"care"``, ``"little"`` or ``"none"``.
-        leaders: the best method and those not told apart from it; empty when there is no ranking.
+        leaders: the best method and those not told apart from it; empty when there is no ranking, or when a judge or
+            fill tells another method apart above the first.
         above_random: methods better than random maps, best first.
         below_control: methods told apart below a control other than random, best first.
+        advice: what to do, a sentence each, the most pressing first.
     """
 
     leads: str
@@ -55,6 +36,7 @@ class Verdict:
     leaders: tuple[str, ...]
     above_random: tuple[str, ...]
     below_control: tuple[str, ...]
+    advice: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.leads} {self.trust}"
@@ -67,9 +49,9 @@ def verdict(result: Result, *, level: float = 0.95) -> Verdict:
     samples or, after retraining with two repeats or more, by the paired t-test over trainings. Methods told apart
     below a control are named. Trust falls with an intact accuracy at chance, no labels, orders that contradict each
     other, a single order, few samples, and warnings; these stand first, and what speaks for the result follows. After
-    retraining it also falls with few trainings, with points that are missing, and where ROAD does not stand beside it
-    or ranks otherwise: retraining alone cannot see whether masks give the class away. A rank correlation over fewer
-    than 3 methods is no reason for anything.
+    retraining it also falls with few trainings, with points that are missing, where ROAD ranks otherwise, and where
+    masks give the class away or were not audited: retraining alone cannot see it. Where several judges or fills were
+    asked it falls where they disagree. A rank correlation over fewer than 3 methods is no reason for anything.
 
     Args:
         result: what an evaluation found.
@@ -98,20 +80,14 @@ def verdict(result: Result, *, level: float = 0.95) -> Verdict:
 
 def judge(found: Findings) -> Verdict:
     """Return the verdict on findings that are worked out already."""
-    leaders = () if _no_ranking(found) else (found.methods[0], *found.not_apart_from_best())
-    reasons = sorted(
-        _reasons(found), key=lambda reason: -_ORDER.index(reason[0])
-    )  # the worst first, else as they came
-    worst = reasons[0][0]
-    against = listed([reason for level, reason in reasons if level != "good"], len(reasons))
-    speaking_for = listed([reason for level, reason in reasons if level == "good"], len(reasons))
-    trust = f"{_TRUST[worst]}: {', although '.join(part for part in (against, speaking_for) if part)}."
+    leaders = () if _no_ranking(found) or any(map(found.led_by, found.views)) else tuple(found.leading())
+    trust, level = trust_sentence(found)
     lists = tuple(found.above_random()), tuple(found.below_control())
-    return Verdict(_leads(found) + ".", trust, worst, leaders, *lists)
+    return Verdict(_leads(found) + ".", trust, level, leaders, *lists, tuple(piece.text for piece in advise(found)))
 
 
 def _no_ranking(found: Findings) -> bool:
-    return not found.pairs[0] or not above_chance(found.result) or found.result.n == 1
+    return not found.pairs[0] or not above_chance(found.result) or found.result.n == 1 or not found.counted
 
 
 def _leads(found: Findings) -> str:
@@ -133,10 +109,25 @@ def _leads(found: Findings) -> str:
         if found.pairs[1] == 1:
             alike = "the two methods cannot be told apart, so neither is shown to be better"
         return f"No ranking: {alike}, not even the first, {_scored(found, found.methods[0])}"
-    controls = [name for name in (found.methods[0], *found.not_apart_from_best()) if is_control(name)]
-    below = found.below_control()
-    parts = [_beaten(found, controls) if controls else _leader(found), _against_random(found)]
-    return "; ".join([*parts, f"below a control: {listed([clean(name) for name in below])}"] if below else parts)
+    if not found.counted:
+        return f"No ranking: KAR of every method is withheld, {_withheld(found)}"
+    controls = [name for name in found.leading() if is_control(name)]
+    below = [clean(name) for name in found.below_control() if name in found.counted]
+    parts = [_beaten(found, controls) if controls else _leader(found), *_groups(found), _against_random(found)]
+    parts += [f"withheld: {_withheld(found)}"] if found.gated else []
+    return "; ".join([*parts, f"below a control: {listed(below)}"] if below else parts)
+
+
+def _withheld(found: Findings) -> str:
+    rows = [f"{clean(name)} ({number(row.gap, 2)} at {percent(row.keep)} kept)" for name, row in found.gated.items()]
+    return f"the mask alone raises the accuracy of {listed(rows)}"
+
+
+def _groups(found: Findings) -> list[str]:
+    groups = found.other_groups()
+    named = [listed([clean(name) for name in group], 4) for group in groups[:_GROUPS]]
+    more = f" and {len(groups) - _GROUPS} more groups" if len(groups) > _GROUPS else ""
+    return [f"not told apart either: {', '.join(named)}{more}"] if named else []
 
 
 def _intact_subject(result: Result) -> str:
@@ -155,7 +146,7 @@ def _only(found: Findings) -> str:
 
 
 def _leader(found: Findings) -> str:
-    best, alike = found.methods[0], found.not_apart_from_best()
+    best, *alike = found.leading()
     real, pairs = found.pairs
     if alike:
         whom = f"together with {listed([clean(name) for name in alike])}, from which it is not told apart"
@@ -167,11 +158,25 @@ def _leader(found: Findings) -> str:
     claim = "real"
     if found.result.retrained and not found.by_trainings:  # a second training could turn each of them round
         claim = "more than other test samples would explain, if not more than other trainings would"
-    return f"{_scored(found, best)} leads, {whom}; {told} {claim} ({_family(found)})"
+    return f"{_led(found, best)}, {whom}; {told} {claim} ({_family(found)})"
+
+
+def _led(found: Findings, best: str) -> str:
+    """Say that the first leads; or, where a judge or fill tells another apart above it, that none does."""
+    for view in found.views:
+        ahead = found.led_by(view)
+        if ahead:
+            return (
+                f"No single leader: {_scored(found, best)} comes first over the mean of {len(found.views)} judges "
+                f"and fills, but with {clean(view.label)} {listed([clean(name) for name in ahead], 3)} "
+                f"{'is' if len(ahead) == 1 else 'are'} above it; over that mean it is"
+            )
+    return f"{_scored(found, best)} leads"
 
 
 def _beaten(found: Findings, controls: list[str]) -> str:
-    best, others = found.methods[0], found.real_methods
+    best = found.counted[0]
+    others = [name for name in found.real_methods if name in found.counted]
     named = listed([clean(name) for name in controls])
     one = f"the control{'s' if len(controls) > 1 else ''} {named}"
     if not others:
@@ -185,7 +190,7 @@ def _beaten(found: Findings, controls: list[str]) -> str:
 
 
 def _against_random(found: Findings) -> str:
-    candidates = [name for name in found.methods if name != "random"]
+    candidates = [name for name in found.counted if name != "random"]
     above = [name for name in found.above_random() if name in candidates]
     if all(found.against_random(name) == "unknown" for name in candidates):
         return "without the control random nothing shows which methods are better than chance"
@@ -196,100 +201,6 @@ def _against_random(found: Findings) -> str:
         return f"every {'other ' if 'random' in found.methods else ''}method is better than {baseline}"
     missed = [clean(name) for name in candidates if name not in above]
     return f"{len(above)} of {len(candidates)} methods are better than {baseline}, not {listed(missed, 4)}"
-
-
-def _reasons(found: Findings) -> list[tuple[Trust, str]]:
-    result = found.result
-    reasons = [_orders(found), _intact(result), _samples(found)]
-    if result.retrained:
-        reasons[2:2] = _trainings(found)
-        reasons.append(_leak(found))
-    if len(found.methods) > 1 and not found.pairs[0]:
-        reasons.insert(0, ("little", "chance alone could order the methods so"))
-    if result.warnings:
-        count = len(result.warnings)
-        reasons.append(("care", f"there {'is 1 warning' if count == 1 else f'are {count} warnings'} below"))
-    return reasons
-
-
-def _orders(found: Findings) -> tuple[Trust, str]:
-    if found.agreement is None:
-        (words,) = orders_of(found.result).values()
-        what = words.short if found.result.retrained else f"the order {words.short}"
-        return "care", f"only {what} was run, and one order alone can reverse a ranking"
-    rho = found.agreement.spearman_mean
-    if math.isnan(rho):
-        return "care", "the agreement of the two orders is undefined"
-    if found.agreement.methods < COMPARABLE:
-        if rho < 0:
-            return "little", "the two orders rank the two methods against each other"
-        return "care", "there are too few methods to compare the two orders"
-    shown = f"(mean Spearman {number(rho, 2)})"
-    if rho < 0:
-        return "little", f"the two orders rank the methods against each other {shown}"
-    if rho < PARTLY:
-        return "little" if rho < PARTLY / 2 else "care", f"the two orders hardly agree {shown}"
-    if rho < AGREE:
-        return "care", f"the two orders agree in part {shown}"
-    return "good", f"the two orders rank the methods alike {shown}"
-
-
-def _intact(result: Result) -> tuple[Trust, str]:
-    shown = f"{percent(result.intact_accuracy)} (chance {percent(chance(result))})"
-    if not labelled(result):
-        own = f"agreement with the model's own answers ({percent(result.intact_accuracy)} with nothing removed)"
-        return "care", f"hits are {own} for want of labels"
-    what = "accuracy of the unmodified training" if result.retrained else "intact accuracy"
-    failed = failed_trainings(result)
-    if not above_chance(result):
-        return "none", f"the {what} of {shown} is not clearly above chance"
-    if failed:
-        return "little", f"{failed} of {result.repeats} unmodified trainings did not get clearly above chance"
-    return "good", f"the {what} is {shown}"
-
-
-def _trainings(found: Findings) -> list[tuple[Trust, str]]:
-    count, pairs = found.result.repeats, found.pairs[1]
-    reasons: list[tuple[Trust, str]] = []
-    if count == 1:
-        reasons.append(("little", "one training of each point says nothing about the spread between trainings"))
-    elif count < ENOUGH:
-        needed = least_difference(count, max(1, pairs), level=found.level)
-        only = f"there are only {count} trainings of each point (to be called real, a difference must be "
-        reasons.append(("care" if count >= SOME else "little", f"{only}{needed:.3g} times its standard deviation)"))
-    else:
-        reasons.append(("good", f"there are {count} trainings of each point"))
-    failed = found.result.failed
-    reasons += [("care", f"{line.partition(':')[0]} (listed below)") for line in failed]
-    if len(failed) < len(found.result.missing):
-        reasons.append(("care", "the sweep is not complete (what is missing is listed below)"))
-    return reasons
-
-
-def _leak(found: Findings) -> tuple[Trust, str]:
-    agreed = road_agreement(found)
-    if agreed is not None and agreed[2] < COMPARABLE:
-        return "care", "there are too few methods to compare with ROAD"
-    if agreed is None or math.isnan(agreed[0]):
-        return "care", "nothing here shows whether masks give the class away to a new model"
-    rho = agreed[0]
-    shown = f"(Spearman {number(rho, 2)})"
-    if rho < PARTLY:
-        return "little" if rho < 0 else "care", f"ROAD, which trains nothing, ranks the methods otherwise {shown}"
-    if rho < AGREE:
-        return "care", f"ROAD, which trains nothing, agrees in part {shown}"
-    return "good", f"ROAD, which trains nothing, ranks the methods alike {shown}"
-
-
-def _samples(found: Findings) -> tuple[Trust, str]:
-    n = found.result.n
-    if n == 1:
-        return "none", "there is only 1 sample"
-    if n < FEW:
-        few = n < RARE and not found.by_trainings
-        rare = f" (below {RARE}, a few rare hits can pass for a real difference)" if few else ""
-        return "little" if n < TOO_FEW else "care", f"there are only {n} samples{rare}"
-    return "good", f"there are {n} samples"
 
 
 def _scored(found: Findings, name: str) -> str:

@@ -1,0 +1,176 @@
+"""What to do with a result: a sentence each, made of numbers that a section shows, the most pressing first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from roadworthy.report.audits import CLEAN, LEAKS, OPEN, Leakage, gate_of, leakage_of
+from roadworthy.report.beside import road_agreement
+from roadworthy.report.controls import missing_controls
+from roadworthy.report.fidelity import fidelities
+from roadworthy.report.findings import Findings, above_chance, orders_of
+from roadworthy.report.leaks import place, points
+from roadworthy.report.styles import is_control
+from roadworthy.report.text import clean, listed, number, percent
+from roadworthy.report.thresholds import AGREE, COMPARABLE, PARTLY
+from roadworthy.report.traps import constant_maps
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One sentence, and the id of the section that shows its numbers."""
+
+    text: str
+    section: str
+
+
+def advise(found: Findings) -> list[Advice]:
+    """Return what to do, the most pressing first.
+
+    Example:
+        >>> advise(found)[0].text  # doctest: +SKIP
+        'The mean fill leaks 71 of 84 points through the mask (ig by MoRF at 30\xa0%): do not use ROAR with it here.'
+    """
+    if not above_chance(found.result):
+        text = (
+            "Look for the fault in model, labels or preprocessing first: with nothing removed the answers are wrong."
+        )
+        return [Advice(text, "numbers")]
+    return [*_masks(found), *_gate(found), *_views(found), *_orders(found), *_methods(found), *_repairs(found)]
+
+
+def _masks(found: Findings) -> Iterator[Advice]:
+    audit = leakage_of(found.result)
+    if audit is None or not audit.verdicts:
+        if found.result.retrained:
+            named = listed([words.short for words in orders_of(found.result).values()])
+            yield Advice(
+                f"Audit the masks before {named} is believed: new networks can read the class off them.", "traps"
+            )
+        return
+    for imputer in audit.imputers:
+        fill = f"the {clean(imputer)} fill"
+        if audit.said(imputer, LEAKS):
+            yield Advice(_leak(found, audit, imputer), "leakage")
+        elif audit.said(imputer, OPEN):
+            named = listed([clean(name) for name in audit.said(imputer, OPEN)], 4)
+            text = f"Whether {fill} leaks the masks of {named} cannot be told: audit it thoroughly before ROAR."
+            yield Advice(text, "leakage")
+        elif audit.said(imputer, CLEAN):
+            count = len(audit.said(imputer, CLEAN))
+            audited = f"{count} method{'s' if count > 1 else ''} audited"
+            yield Advice(f"No leak was found behind {fill} ({audited}): ROAR may be used with it.", "leakage")
+
+
+def _leak(found: Findings, audit: Leakage, imputer: str) -> str:
+    methods = audit.said(imputer, LEAKS)
+    row = audit.worst(methods)
+    what = f"leaks the class through the masks of {listed([clean(name) for name in methods], 4)}"
+    if row is not None:
+        amount, where = points(found.result, audit, row), place(row)
+        others = f"; {len(methods)} methods leak" if len(methods) > 1 else ""
+        what = f"leaks {amount} points through the mask ({where}{others})"
+    own = found.result.retrained and imputer in {view["imputer"] for view in found.result.views}
+    verb = "believe" if own else "use"
+    return f"The {clean(imputer)} fill {what}: do not {verb} ROAR with it here{_instead(found, audit)}."
+
+
+def _instead(found: Findings, audit: Leakage) -> str:
+    """What stands on firmer ground, if this result shows it: an evaluation that trains nothing, in both orders."""
+    if found.result.retrained:
+        agreed = road_agreement(found)
+        if agreed is None or agreed[2] < COMPARABLE or not agreed[0] >= AGREE:
+            return ""
+        return f"; ROAD beside it, which trains nothing, ranks the methods alike (Spearman {number(agreed[0], 2)})"
+    known = [(view.judge, view.imputer, view.found) for view in found.views]
+    known = known or [(view["judge"], view["imputer"], found) for view in found.result.views]
+    firm = [
+        (imputer, own.agreement.spearman_mean)
+        for judge, imputer, own in known
+        if judge == "untouched" and own.agreement is not None and own.agreement.methods >= COMPARABLE
+    ]
+    firm = [pair for pair in firm if pair[1] >= AGREE]
+    if not firm:
+        return ""
+    imputer, rho = min(firm, key=lambda pair: (bool(audit.said(pair[0], LEAKS)), -pair[1]))
+    return f"; ROAD with {clean(imputer)} agrees in both orders (mean Spearman {number(rho, 2)})"
+
+
+def _gate(found: Findings) -> Iterator[Advice]:
+    for name, row in found.gated.items():
+        yield Advice(
+            f"Do not read KAR of {clean(name)}: with {percent(row.keep)} of the pixels kept, networks trained on "
+            "its masks "
+            f"are right for {percent(row.kar)}, a judge blind to masks for {percent(row.judge)} on the same pixels.",
+            "gate",
+        )
+    result = found.result
+    if result.retrained and "lerf" in result.orders and not gate_of(result) and leakage_of(result) is not None:
+        yield Advice("Hold KAR against a judge that is blind to masks (the gate) before it is believed.", "traps")
+
+
+def _views(found: Findings) -> Iterator[Advice]:
+    if found.disputes:
+        methods = list(dict.fromkeys(name for d in found.disputes for name in (d.above, d.below)))
+        yield Advice(
+            f"Give no rank to {listed([clean(name) for name in methods])}: judges and fills that were asked turn "
+            f"{len(found.disputes)} pair{'s' if len(found.disputes) > 1 else ''} of them round.",
+            "views",
+        )
+
+
+def _orders(found: Findings) -> Iterator[Advice]:
+    if found.agreement is None:
+        yield Advice("Run both orders: one order alone can rank maps in exactly the wrong order.", "traps")
+        return
+    rho, count = found.agreement.spearman_mean, found.agreement.methods
+    if count >= COMPARABLE and rho < PARTLY:
+        yield Advice(
+            f"Read the two orders side by side rather than one rank: they agree by {number(rho, 2)} only; two "
+            "copies of "
+            "the same evidence can do that as well as poor maps.",
+            "agreement",
+        )
+
+
+def _methods(found: Findings) -> Iterator[Advice]:
+    if found.result.n == 1 or not found.counted or not found.pairs[0]:
+        return
+    leaders = found.leading()
+    sure = not any(map(found.led_by, found.views)) and not any(map(is_control, leaders))
+    if sure and len(leaders) > 1:
+        named = listed([clean(name) for name in leaders], 4)
+        yield Advice(f"Choose between {named} by cost: these scores do not tell them apart.", "pairs")
+    elif sure and len(found.real_methods) > 1:
+        yield Advice(f"Prefer {clean(leaders[0])} for this model and data.", "ranking")
+    below = [name for name in found.below_control() if name in found.counted]
+    if below:
+        text = f"Do not rely on {listed([clean(name) for name in below], 4)}: a control is better, and told apart."
+        yield Advice(text, "pairs")
+    weak = [m for m in found.real_methods if found.against_random(m) in ("open", "below") and m not in below]
+    if weak:
+        text = f"Do not rely on {listed([clean(name) for name in weak], 4)}: not shown to be better than random maps."
+        yield Advice(text, "ranking")
+
+
+def _repairs(found: Findings) -> Iterator[Advice]:
+    n = found.result.n
+    empty = [name for name, count in constant_maps(found).items() if count == n]
+    if empty:
+        named = listed([clean(name) for name in empty])
+        yield Advice(
+            f"Mend or leave out {named}: every map of {'it' if len(empty) == 1 else 'them'} is constant.", "methods"
+        )
+    weak = [part.weakness for part in fidelities(found) if part.weakness]
+    if weak:
+        text = f"Take more samples, the readout probability or a larger beta: {weak[0]}."
+        yield Advice(text, "fidelity")
+    if not found.pairs[0] and len(found.methods) > 1 and n > 1:
+        yield Advice(f"Take more than {number(n)} samples, or say that no method was shown to be better.", "pairs")
+    missing = missing_controls(found.result)
+    if missing:
+        yield Advice(
+            f"Add the control{'s' if len(missing) > 1 else ''} {listed(missing)} to see what the scores are worth.",
+            "traps",
+        )

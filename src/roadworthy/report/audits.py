@@ -1,0 +1,230 @@
+"""What the audits of a result found, read from ``Result.audit`` into records; nothing here is worked out anew.
+
+A result without an audit, or an audit without a part, was not audited there: that is ``None`` or empty, not "clean".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from roadworthy.evaluation.result import Result
+
+_FILL = ("fraction", "error", "low", "high", "base")
+LEAKS, CLEAN, OPEN = "leaks", "does not leak", "cannot tell"
+
+
+@dataclass(frozen=True)
+class MaskRow:
+    """How well a network that sees nothing but the mask tells the class.
+
+    Attributes:
+        method: whose masks.
+        order: ``"morf"`` or ``"lerf"``.
+        fraction: share removed.
+        accuracy: of the network, with its interval ``low`` to ``high``.
+        random: the same on random masks of that size, with its interval.
+        bits: lower and upper bound on the information that the mask has about the class.
+        balanced: mean recall over classes, and what guessing reaches in it.
+    """
+
+    method: str
+    order: str
+    fraction: float
+    accuracy: float
+    low: float
+    high: float
+    random: float
+    random_low: float
+    random_high: float
+    bits: tuple[float, float]
+    balanced: tuple[float, float]
+
+    @property
+    def ahead(self) -> float:
+        """Accuracy ahead of random masks."""
+        return self.accuracy - self.random
+
+
+@dataclass(frozen=True)
+class FillRow:
+    """How well a network tells which units an imputer filled: its error per unit, against guessing (``base``)."""
+
+    imputer: str
+    fraction: float
+    error: float
+    low: float
+    high: float
+    base: float
+
+    @property
+    def revealed(self) -> float:
+        """0: the fill hides the mask; 1: the mask can be read off the image; NaN where nothing is to tell."""
+        return 1 - self.error / self.base if self.base > 0 else math.nan
+
+
+@dataclass(frozen=True)
+class LeakVerdict:
+    """One line of verdict: whether a method's masks give the class away behind an imputer."""
+
+    imputer: str
+    method: str
+    verdict: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Leakage:
+    """The leakage audit of a result.
+
+    Attributes:
+        n: samples it rests on.
+        effort: ``"quick"`` or ``"thorough"``.
+        target: the class that masks may give away: ``"predicted"``, ``"label"`` or ``"given"``.
+        chance: accuracy of guessing the commonest class, with its band.
+        masks: a row per method, order and share.
+        fills: a row per imputer and share.
+        verdicts: a row per imputer and method.
+    """
+
+    n: int
+    effort: str
+    target: str
+    chance: tuple[float, float, float]
+    masks: tuple[MaskRow, ...]
+    fills: tuple[FillRow, ...]
+    verdicts: tuple[LeakVerdict, ...]
+
+    def worst(self, methods: Iterable[str]) -> MaskRow | None:
+        """The mask of one of these methods that is furthest ahead of random masks."""
+        wanted = set(methods)
+        rows = [row for row in self.masks if row.method in wanted and not math.isnan(row.ahead)]
+        return max(rows, key=lambda row: row.ahead, default=None)
+
+    def said(self, imputer: str, verdict: str) -> list[str]:
+        """The methods of which this is said behind an imputer."""
+        return [row.method for row in self.verdicts if (row.imputer, row.verdict) == (imputer, verdict)]
+
+    @property
+    def imputers(self) -> list[str]:
+        """The imputers that a verdict was given for, in order."""
+        return list(dict.fromkeys(row.imputer for row in self.verdicts))
+
+
+@dataclass(frozen=True)
+class GateRow:
+    """A network retrained on kept pixels against the fine-tuned judge on the same pixels: what the mask adds."""
+
+    method: str
+    keep: float
+    kar: float
+    judge: float
+    gap: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class PatchScore:
+    """A method's score in single-patch deletion, and for how many samples it is undefined."""
+
+    method: str
+    score: float
+    low: float
+    high: float
+    undefined: int
+
+
+@dataclass(frozen=True)
+class Patches:
+    """Single-patch deletion on a model that saw deleted patches in training (IDSDS)."""
+
+    grid: int
+    scores: tuple[PatchScore, ...]
+
+
+def leakage_of(result: Result) -> Leakage | None:
+    """Return the leakage audit, or None where there was none.
+
+    Example:
+        >>> leakage_of(result) is None  # doctest: +SKIP
+        True
+    """
+    found = _part(result, "leakage")
+    if not isinstance(found, Mapping) or not found:
+        return None
+    chance = (_number(found, "chance"), _number(found, "chance_low"), _number(found, "chance_high"))
+    return Leakage(
+        n=_count(found, "n"),
+        effort=_text(found, "effort"),
+        target=_text(found, "target"),
+        chance=chance,
+        masks=tuple(map(_mask_row, _rows(found.get("masks")))),
+        fills=tuple(
+            FillRow(
+                _text(row, "imputer"), *(_number(row, key) for key in ("fraction", "error", "low", "high", "base"))
+            )
+            for row in _rows(found.get("imputers"))
+        ),
+        verdicts=tuple(
+            LeakVerdict(*(_text(row, key) for key in ("imputer", "method", "verdict", "why")))
+            for row in _rows(found.get("verdicts"))
+        ),
+    )
+
+
+def _mask_row(row: Mapping[str, Any]) -> MaskRow:
+    keys = ("fraction", "accuracy", "low", "high", "random", "random_low", "random_high")
+    numbers = {key: _number(row, key) for key in keys}
+    bits = (_number(row, "bits_low"), _number(row, "bits_high"))
+    balanced = (_number(row, "balanced_accuracy"), _number(row, "balanced_chance"))
+    return MaskRow(_text(row, "method"), _text(row, "order"), **numbers, bits=bits, balanced=balanced)
+
+
+def gate_of(result: Result) -> list[GateRow]:
+    """Return the rows of the gate; empty where it was not run."""
+    keys = ("keep", "kar", "judge", "gap", "gap_low", "gap_high")
+    rows = _rows(_part(result, "gate"))
+    return [GateRow(_text(row, "method"), *(_number(row, key) for key in keys)) for row in rows]
+
+
+def patches_of(result: Result) -> Patches | None:
+    """Return single-patch deletion, or None where it was not run."""
+    found = _part(result, "idsds")
+    scores = found.get("scores") if isinstance(found, Mapping) else None
+    if not isinstance(found, Mapping) or not isinstance(scores, Mapping):
+        return None
+    rows = tuple(
+        PatchScore(
+            str(method), _number(row, "score"), _number(row, "low"), _number(row, "high"), _count(row, "undefined")
+        )
+        for method, row in scores.items()
+        if isinstance(row, Mapping)
+    )
+    return Patches(_count(found, "grid"), rows) if rows else None
+
+
+def _part(result: Result, name: str) -> Any:
+    return result.audit.get(name)
+
+
+def _rows(found: Any) -> list[Mapping[str, Any]]:
+    return [row for row in found if isinstance(row, Mapping)] if isinstance(found, list | tuple) else []
+
+
+def _text(row: Mapping[str, Any], name: str) -> str:
+    return str(row.get(name, ""))
+
+
+def _number(row: Mapping[str, Any], name: str) -> float:
+    """A number by name; what is missing or is no number is NaN, shown as a dash."""
+    value = row.get(name)
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if usable else math.nan  # type: ignore[arg-type]
+
+
+def _count(row: Mapping[str, Any], name: str) -> int:
+    value = _number(row, name)
+    return 0 if math.isnan(value) else int(value)

@@ -1,0 +1,90 @@
+"""Each judge with each fill by itself: the rankings side by side, and how far they agree."""
+
+from __future__ import annotations
+
+from roadworthy.report.findings import Dispute, Findings, View
+from roadworthy.report.tables import head_cell, interval, name, row_head, table
+from roadworthy.report.text import escape, number, percent
+
+_SHOWN = 8  # disputes before the rest is folded away
+
+
+def views_section(found: Findings) -> str:
+    """The ranking under each judge and fill, where they contradict each other, and their rank correlations."""
+    if not found.views:
+        return ""
+    intro = (
+        "<p>The score is the mean over these judges and fills. A rank is printed only where none of them turns round "
+        "a pair of methods that another tells apart: what depends on who is asked is no property of a method.</p>"
+    )
+    return intro + _side_by_side(found) + _disputes(found.disputes) + _agreement(found)
+
+
+def _side_by_side(found: Findings) -> str:
+    head = [head_cell("method", "left"), head_cell("rank, all"), *(_view_head(view) for view in found.views)]
+    rows = [_row(found, method) for method in found.methods]
+    rows += [_facts_row("with nothing removed", [percent(v.found.result.intact_accuracy) for v in found.views])]
+    if found.both_orders:
+        rhos = [v.found.agreement.spearman_mean if v.found.agreement else float("nan") for v in found.views]
+        rows += [_facts_row("agreement of the orders", [number(rho, 2) for rho in rhos])]
+    judges = "the <i>untouched</i> model is the one given"
+    if any(view.judge == "fine-tuned" for view in found.views):
+        judges += "; the <i>fine-tuned</i> one is a copy that saw random masks in training, blind to every map"
+    caption = (
+        f"Rank, and below it the {escape(found.score_name)} ({escape(found.words.name)}) with its "
+        f"{percent(found.level)} interval and its group, under each judge and fill: {judges}. "
+        "– in the second column: judges and fills contradict each other on this method. "
+        "Agreement of the orders: mean Spearman over the shares."
+    )
+    return table(caption, head, rows, label="Ranking under each judge and fill")
+
+
+def _view_head(view: View) -> str:
+    return f'<th scope="col">{name(view.judge)}<br>{name(view.imputer)}</th>'
+
+
+def _row(found: Findings, method: str) -> str:
+    cells = []
+    for view in found.views:
+        row = view.found.row(method)
+        cells.append(
+            f"<td>{row['rank']}<br><small class='muted'>{number(row['score'])} ({interval(row['low'], row['high'])}) "
+            f"{escape(row['group'])}</small></td>"
+        )
+    return f"<tr>{row_head(method)}<td><b>{found.rank(method)}</b></td>{''.join(cells)}</tr>"
+
+
+def _facts_row(what: str, values: list[str]) -> str:
+    cells = "".join(f"<td>{value}</td>" for value in values)
+    return f'<tr><th scope="row"><i>{what}</i></th><td></td>{cells}</tr>'
+
+
+def _disputes(disputes: list[Dispute]) -> str:
+    if not disputes:
+        return "<p>No pair of methods is ranked one way here and the other way there, told apart both times.</p>"
+    lines = [
+        f"<li>{name(d.above)} is above {name(d.below)} with {escape(d.here)}, below with {escape(d.there)}</li>"
+        for d in disputes
+    ]
+    more = ""
+    if len(lines) > _SHOWN:
+        more = f"<details><summary>{len(lines) - _SHOWN} more</summary><ul>{''.join(lines[_SHOWN:])}</ul></details>"
+    shown = f'<ul class="warnings">{"".join(lines[:_SHOWN])}</ul>{more}'
+    return f"<p>Where they do not agree, both times told apart:</p>{shown}"
+
+
+def _agreement(found: Findings) -> str:
+    head = [head_cell("judge, fill", "left"), *(_view_head(view) for view in found.views)]
+    rows = []
+    for i, view in enumerate(found.views):
+        cells = "".join(_cell(float(rho), i == j) for j, rho in enumerate(found.view_agreement[i]))
+        rows.append(f'<tr><th scope="row">{name(view.label)}</th>{cells}</tr>')
+    caption = (
+        f"Spearman's rank correlation of the scores of {len(found.methods)} methods between judges and fills: 1 is "
+        "the same ranking, −1 the reverse, – undefined."
+    )
+    return table(caption, head, rows, label="Agreement of judges and fills", css="matrix")
+
+
+def _cell(rho: float, own: bool) -> str:
+    return '<td class="self">–</td>' if own else f'<td class="cell">{number(rho, 2)}</td>'
