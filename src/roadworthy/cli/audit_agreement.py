@@ -56,7 +56,7 @@ def _results(runs: list[Path]) -> dict[str, Result]:
     """Return every result that lies in the folders, by the folder and what it is there."""
     names = _names(runs)
     return {
-        f"{name}{', ' if inside else ''}{inside}": result
+        f"{name}{' / ' if inside else ''}{inside}": result
         for name, run in zip(names, runs, strict=True)
         for inside, result in _inside(run).items()
     }

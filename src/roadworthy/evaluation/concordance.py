@@ -171,4 +171,4 @@ def _sources(name: str, group: list[Result], shared: _Shared, by: By, readout: s
 
 
 def _joined(parts: list[str]) -> str:
-    return ", ".join(part for part in parts if part)
+    return " / ".join(part for part in parts if part)

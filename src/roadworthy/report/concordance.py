@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +25,7 @@ STATISTICS = {
     "kendall_area": "Kendall of the areas",
 }
 _HEAT = 0.5  # of the colour at an agreement of 1: text on it stays readable, light and dark
+_SHADES = ["#ff9a56", "#ffffff", "#56b4e9"]  # black text on them has a contrast of 9 or more
 _NAME = 34  # characters of a name in the figure
 _PAIRING = {
     "removed": "MoRF and LeRF are paired by the share removed.",
@@ -65,7 +66,7 @@ def concordance_figure(found: Concordance, statistic: str = "spearman") -> Figur
     Raises:
         InputError: an unknown statistic.
     """
-    from matplotlib.colors import LinearSegmentedColormap, to_rgb
+    from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 
@@ -76,15 +77,13 @@ def concordance_figure(found: Concordance, statistic: str = "spearman") -> Figur
     side = 0.72 * count
     figure = Figure(figsize=(side + margin + 0.9, side + margin + 0.6), layout="constrained")
     axes = figure.subplots()
-    colours = LinearSegmentedColormap.from_list("agreement", ["#c44e00", "#ffffff", "#0072b2"])
-    shades = colours((np.nan_to_num(chosen.value) + 1) / 2)
+    colours = LinearSegmentedColormap.from_list("agreement", _SHADES)
     picture = axes.imshow(np.nan_to_num(chosen.value), cmap=colours, vmin=-1, vmax=1)
     for i, j in np.ndindex(count, count):
         if np.isnan(chosen.value[i, j]):
             axes.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, hatch="////", edgecolor="#bbbbbb", lw=0))
         se = "" if i == j or np.isnan(chosen.se[i, j]) else f"\n±{chosen.se[i, j]:.3f}"
-        ink = "black" if _luminance(to_rgb(shades[i, j])) > 0.18 else "white"  # 0.18: both have the same contrast
-        axes.text(j, i, f"{number(chosen.value[i, j], 2)}{se}", ha="center", va="center", fontsize=7, color=ink)
+        axes.text(j, i, f"{number(chosen.value[i, j], 2)}{se}", ha="center", va="center", fontsize=7)
     axes.set_xticks(range(count), labels, rotation=90, fontsize=8)
     axes.set_yticks(range(count), labels, fontsize=8)
     axes.tick_params(length=0)
@@ -123,7 +122,7 @@ def write_concordance(found: Concordance, path: str | Path, statistic: str = "sp
 
 def overall(found: Concordance) -> str:
     """Say how far all sources agree, in one line of plain text."""
-    what = f"Kendall's W over all {len(found.sources)} sources and {len(found.methods)} methods"
+    what = f"Kendall's W of the areas, {len(found.sources)} sources and {len(found.methods)} methods,"
     if np.isnan(found.w):
         return f"{what} is undefined: there is no ranking that could agree."
     ends = "" if np.isnan(found.w_low) else f", {percent(found.level)} interval {interval(found.w_low, found.w_high)}"
@@ -135,16 +134,22 @@ def overall(found: Concordance) -> str:
 
 def spread(found: Concordance) -> str:
     """Say the mean agreement of all pairs, and which pair agrees least, in one line of plain text."""
-    pairs = found.pairs().dropna(subset="spearman")
-    if not len(pairs):
-        return "No two sources have an agreement: they share no ranking at any share."
-    least = pairs.loc[pairs["spearman"].idxmin()]
-    counted = "1 pair" if len(pairs) == 1 else f"all {len(pairs)} pairs"
-    ends = interval(least["spearman_low"], least["spearman_high"])
+    first, second = np.triu_indices(len(found.sources), 1)
+    values = found.spearman.value[first, second]
+    if np.isnan(values).all():
+        return "No two sources have an agreement: there is no share at which both rank the methods."
+    least = int(np.nanargmin(values))
+    i, j = int(first[least]), int(second[least])
+    ends = interval(float(found.spearman.low[i, j]), float(found.spearman.high[i, j]))
+    what = (
+        f"{clean(found.sources[i])} with {clean(found.sources[j])}: Spearman {number(float(values[least]), 2)} "
+        f"(se {number(float(found.spearman.se[i, j]))}, {percent(found.level)} interval {ends}; "
+        f"{found.used[i, j]} shares)"
+    )
     return (
-        f"Mean Spearman of {counted}: {number(float(pairs['spearman'].mean()), 2)}; least: {clean(least['source'])} "
-        f"with {clean(least['other'])}, {number(float(least['spearman']), 2)} (se {number(least['spearman_se'])}, "
-        f"{percent(found.level)} interval {ends}; {least['shares']} shares)."
+        f"{what}."
+        if len(values) == 1
+        else f"Mean of all pairs {number(float(np.nanmean(values)), 2)}; least, {what}."
     )
 
 
@@ -200,7 +205,7 @@ def _pairs(found: Concordance) -> str:
     head = [head_cell("source", "left"), head_cell(heads[0], "left"), *map(head_cell, heads[1:])]
     rows = []
     for row in found.pairs().to_dict("records"):
-        over = f"{row['trainings']} trainings" if row["trainings"] else "samples"
+        over = f"{row['trainings']} trainings" if row["trainings"] else "resamples"
         cells = [
             number(row["spearman"], 2),
             number(row["spearman_se"]),
@@ -246,8 +251,3 @@ def _page(found: Concordance, statistic: str) -> str:
 def _short(text: str) -> str:
     shown = clean(text).replace("$", r"\$")
     return shown if len(shown) <= _NAME else shown[: _NAME - 1] + "…"
-
-
-def _luminance(colour: Any) -> float:
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
-    return float(np.dot((0.2126, 0.7152, 0.0722), linear))
