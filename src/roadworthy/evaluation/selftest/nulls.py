@@ -88,7 +88,7 @@ def null_panels(bench: Bench, one: Contender, panels: int) -> Trial:
     """
     silent = []
     for panel in range(panels):
-        names = [name for name in bench.maps if name.split()[1].startswith(f"{panel}.")]
+        names = [name for name in bench.maps if name.partition(" ")[2].startswith(f"{panel}.")]
         table = rank_methods(bench.scores(one, names), names, draws=_DRAWS, seed=panel)
         silent.append(not np.any(table.attrs["different"]))
     share = float(np.mean(silent))

@@ -132,7 +132,8 @@ class SelfTest:
         lines = ["| strategy | " + " | ".join(ids) + " | failed |", "|---" * (len(ids) + 2) + "|"]
         for name, failures, _ in self.standing():
             cells = [self._cell(mark, name, "**{} ✗**") for mark in ids]
-            lines.append(f"| {name} | " + " | ".join(cells) + f" | {failures} |")
+            shown = name.replace("|", "\\|")
+            lines.append(f"| {shown} | " + " | ".join(cells) + f" | {failures} |")
         return "\n".join([*lines, "", *(f"- {line}" for line in self._legend())]) + "\n"
 
     def to_text(self) -> str:
