@@ -149,8 +149,9 @@ class Gain(Imputer):
         self.training = dict(training)
         self.mean_image = mean_image.detach().cpu().float()
         self.scale = float(scale)
-        self._network = settings.generator(len(mean_image), spectral=False)
-        self._network.load_state_dict(dict(state))
+        with torch.device("meta"):  # nothing is drawn from the global generator
+            self._network = settings.generator(len(mean_image), spectral=False)
+        self._network.load_state_dict({name: value.clone() for name, value in state.items()}, assign=True)
         self._network.eval().requires_grad_(False)
         self._warned = False
 
@@ -179,7 +180,8 @@ class Gain(Imputer):
     ) -> torch.Tensor:
         """Fill by the generator; see :meth:`Imputer.fill`. ``mean`` and ``previous`` play no part."""
         mask = over_channels(images, removed)
-        self.check(tuple(images.shape), "channel" if mask.shape[1] == images.shape[1] > 1 else self.trained.unit)
+        own = self.trained.unit if images.shape[1] == 1 else "pixel" if mask.shape[1] == 1 else "channel"
+        self.check(tuple(images.shape), own)
         require_floating(self.name, images)
         self._warn_beyond(mask)
         centred = images.detach().float() - self.mean_image.to(images.device)
