@@ -12,6 +12,7 @@ import torch
 from roadworthy.errors import InputError, RoadworthyWarning
 from roadworthy.imputation import Gain, GainSettings, impute, load_gain, resolve_imputer, train_gain
 from roadworthy.imputation.gain_networks import GainNetwork, plain_state
+from roadworthy.imputation.gain_training import _blobs
 from roadworthy.records import Split
 from roadworthy.rng import seeded_globals
 
@@ -258,6 +259,16 @@ def test_channels_can_be_removed_on_their_own() -> None:
 def test_settings_are_checked(change: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         GainSettings(**change)  # type: ignore[arg-type]
+
+
+def test_training_masks_have_their_share_and_hang_together() -> None:
+    share = torch.tensor([0.0, 0.25, 0.5, 1.0]).view(-1, 1, 1, 1)
+    draws = torch.Generator().manual_seed(0)
+    for shape in ((4, 2, 16, 16), (4, 1, 1, 8), (4, 1, 2, 2)):
+        removed = _blobs(shape, share, draws)
+        assert torch.equal(removed.flatten(2).float().mean(2), share.view(-1, 1).expand(shape[:2]))
+    large = _blobs((4, 1, 32, 32), torch.full((4, 1, 1, 1), 0.5), draws)
+    assert float((large[..., 1:] != large[..., :-1]).float().mean()) < 0.3, "0.5 where units are drawn on their own"
 
 
 def test_images_are_checked() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -80,22 +82,23 @@ def imputers(
     Gain named without a file is trained on training images first and saved as gain.safetensors in --out; stopped, the
     same command goes on after the last finished epoch.
     """
-    from roadworthy.evaluation.audit.imputers import audit_imputers
+    from roadworthy.evaluation.audit.imputers import audit_imputers, check_shares
     from roadworthy.imputation import NOISE, GainSettings
 
     wanted = check_imputers(names)
-    shares = parse_floats(fractions, "fractions")
+    shares: Sequence[float] = parse_floats(fractions, "fractions")
     if masks not in ("random", "blobs"):
         raise InputError(f"--masks: got {masks!r}, expected random or blobs")
     settings = GainSettings(size=gain_size, epochs=gain_epochs)
     place = pick_device(device)
     loaded, judge = _subject(data, model, weights, normalize, size=size, channels=channels, seed=seed, device=device)
     test = loaded.test.take(n, seed)
+    shares = check_shares(shares, math.prod(test.shape[1:]))
     with claimed(folder):
         chosen: dict[str, Any] = dict.fromkeys(wanted)
         for name in wanted:
             chosen[name] = train(loaded, settings, gain_images, seed, place, folder) if name == TRAINED else name
-        with bar("imputers", total=len(chosen) * len(set(shares))) as progress:
+        with bar("imputers", total=len(chosen) * len(shares)) as progress:
             table = audit_imputers(
                 test.images,
                 chosen,

@@ -36,7 +36,9 @@ _TOGETHER = 64  # images in one pass on an accelerator
 
 @dataclass(frozen=True)
 class GainSettings:
-    """How a GAIN imputer is built and trained; the defaults are the published ones for CIFAR-10, but for ``missing``.
+    """How a GAIN imputer is built and trained.
+
+    The defaults are those published for CIFAR-10, but for ``missing`` and ``blobs``.
 
     Attributes:
         size: planes of the first convolution of both networks; twice as many inside.
@@ -48,6 +50,8 @@ class GainSettings:
         hint: share of units at which the discriminator is told the mask.
         missing: the share removed from each training image is drawn evenly from 0 to this. Published: 0.5; here 0.9,
             so that the shares of an evaluation (up to 0.9) are among those it was trained for.
+        blobs: share of the training masks that hang together (where smoothed noise is low, the smoothing up to a
+            quarter of the longest side wide); of the others each unit is drawn on its own. Published: 0.
         unit: ``"pixel"``: all channels of a position are removed together; ``"channel"``: each value on its own.
         held_out: share of the training images (512 at most) that is not trained on, for the error on removed units
             after every epoch; it decides when the learning rate falls, not which epoch is kept.
@@ -65,6 +69,7 @@ class GainSettings:
     alpha: float = 100.0
     hint: float = 0.01
     missing: float = 0.9
+    blobs: float = 0.5
     unit: Unit = "pixel"
     held_out: float = 0.05
 
@@ -73,7 +78,13 @@ class GainSettings:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise InputError(f"gain: {name} is {value!r}, expected an integer of at least {least}")
-        ranges = {"learning_rate": (0, math.inf), "alpha": (0, math.inf), "hint": (0, 1), "missing": (0, 1)}
+        ranges = {
+            "learning_rate": (0, math.inf),
+            "alpha": (0, math.inf),
+            "hint": (0, 1),
+            "missing": (0, 1),
+            "blobs": (0, 1),
+        }
         for name, (low, high) in (ranges | {"held_out": (0, 0.5)}).items():
             value = getattr(self, name)
             positive = name in ("learning_rate", "missing")

@@ -2,9 +2,9 @@
 
 Departures from the published training: the last epoch is kept (published: the one whose fills of test images have the
 lowest FID), the learning rate falls by 5 when the error on removed units of held-out training images has not fallen
-for ten epochs (published: by the same FID), masks are drawn anew in every epoch (published: one per image), and the
-share removed goes up to 0.9 (published: 0.5). Masks are drawn unit by unit: they have no shape, unlike those that an
-attribution map leaves.
+for ten epochs (published: by the same FID), masks are drawn anew in every epoch (published: one per image), the
+share removed goes up to 0.9 (published: 0.5), and half of the masks hang together, as those of a smooth attribution
+map do (published: each unit on its own).
 """
 
 from __future__ import annotations
@@ -79,6 +79,17 @@ def train_gain(
     return _Training(_Images(train), settings, resolve_seed(seed), torch.device(device or "cpu")).run(
         None if checkpoint is None else Path(checkpoint), progress
     )
+
+
+def _blobs(shape: tuple[int, ...], share: torch.Tensor, draws: torch.Generator) -> torch.Tensor:
+    """Draw masks of these shares that hang together: where smoothed noise is low."""
+    fields = torch.randn(shape, generator=draws)
+    widest = max(1, max(shape[2:]) // 8)
+    reach = int(torch.randint(1, widest + 1, (1,), generator=draws))
+    for _ in range(2):  # twice a box is nearly a bell
+        fields = functional.avg_pool2d(fields, 2 * reach + 1, 1, reach, count_include_pad=False)
+    places = fields.flatten(2).argsort(2).argsort(2).view(shape)
+    return places < share * shape[2] * shape[3]
 
 
 class _Images:
@@ -220,6 +231,9 @@ class _Training:
         shape = (len(images), self.settings.mask_planes(images.shape[1]), *images.shape[2:])
         share = self.settings.missing * torch.rand(len(images), 1, 1, 1, generator=draws)
         removed = torch.rand(shape, generator=draws) < share
+        hang_together = torch.rand(len(images), 1, 1, 1, generator=draws) < self.settings.blobs
+        if bool(hang_together.any()):
+            removed = torch.where(hang_together, _blobs(shape, share, draws), removed)
         noise = torch.randn(shape, generator=draws)
         told = torch.rand(shape, generator=draws) < self.settings.hint
         return removed, noise, torch.where(told, (~removed).float(), 0.5)

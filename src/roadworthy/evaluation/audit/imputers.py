@@ -84,8 +84,9 @@ def audit_imputers(
         A DataFrame, a row per imputer and share: ``imputer``, ``fraction``, ``n``; ``predictor_error`` with
         ``predictor_low``, ``predictor_high`` (see :func:`roadworthy.evaluation.audit.predictor.imputation_error`) and
         ``base`` (what is left to guessing); ``rmse`` of removed units against what stood there, in pixel units, noise
-        included, with ``rmse_low``, ``rmse_high`` (bootstrap over images, 95 %); ``ms``: milliseconds a fill takes an
-        image, in blocks as an evaluation makes them. With a model: ``agreement``, the share of images whose answer
+        included, with ``rmse_low``, ``rmse_high`` (bootstrap over images, 95 %); ``peeks``: whether the fill changes
+        with what was removed, as that of ``blur`` does: its content shows through; ``ms``: milliseconds a fill takes
+        an image, in blocks as an evaluation makes them. With a model: ``agreement``, the share of images whose answer
         is that on the intact image, and with labels ``accuracy``, each with ``_low`` and ``_high`` (Wilson, 95 %).
         ``.attrs["verdicts"]`` maps each imputer to its line; ``.attrs`` also holds n, masks, seed, effort and, with a
         model, ``intact_accuracy``.
@@ -121,7 +122,8 @@ def audit_imputers(
         for share, found in zip(shares, errors, strict=True):
             filled, ms = _filled(filler, images, removed[share], names, share)
             row = {"imputer": name, "fraction": share, "n": len(images), **found}
-            row |= _distortion(images, filled, removed[share], number) | {"ms": ms}
+            row |= _distortion(images, filled, removed[share], number)
+            row |= {"peeks": _peeks(filler, images, removed[share]), "ms": ms}
             rows.append(row if asked is None else row | asked.about(filled))
             if progress is not None:
                 progress(1)
@@ -177,12 +179,14 @@ def verdicts(table: pd.DataFrame) -> dict[str, str]:
         (95 %) above 2/3 of guessing, ``reveals`` it where it is surely below 1/3, else ``partly reveals`` it;
         with too few images for the predictor ``cannot tell``.
     """
-    best = table.groupby("imputer")["rmse"].mean().idxmin()
+    blind = table[~table.groupby("imputer")["peeks"].transform("any")]
+    best = blind.groupby("imputer")["rmse"].mean().idxmin() if blind.imputer.nunique() > 1 else None
     lines = {}
     for name, rows in table.groupby("imputer", sort=False):
         text = f"{name}: {_says(rows)} (error of a predictor {_series(rows.predictor_error)} where guessing has "
         text += f"{_series(rows.base)}, at shares {_series(rows.fraction, 'g')}); off by {_series(rows.rmse)}"
-        text += ", the nearest to the true pixels of all" if name == best and table.imputer.nunique() > 1 else ""
+        text += ", the nearest to the true pixels of those that do not see them" if name == best else ""
+        text += "; made from what was removed, so that content shows through" if rows.peeks.any() else ""
         if "agreement" in rows:
             text += f"; the model answers as before on {_series(rows.agreement)} of the images"
         lines[str(name)] = f"{text}; {float(rows.ms.mean()):.2g} ms an image"
@@ -209,8 +213,20 @@ def _checked(images: torch.Tensor, ids: Sequence[str], fractions: Sequence[float
         raise InputError(f"images: got {got}, expected a floating tensor (N, C, H, W) or (N, C, T) in pixel units")
     if len(images) == 0 or len(ids) != len(images):
         raise InputError(f"images: got {len(images)} with {len(ids)} ids, expected at least one and an id each")
+    return check_shares(fractions, int(np.prod(images.shape[2:])))
+
+
+def check_shares(fractions: Sequence[float], units: int) -> list[float]:
+    """Return the shares in growing order, refusing those that remove no unit or all of them.
+
+    Raises:
+        InputError: such a share, or none at all.
+
+    Example:
+        >>> check_shares([0.5, 0.3], units=64)
+        [0.3, 0.5]
+    """
     shares = sorted({float(share) for share in fractions})
-    units = int(np.prod(images.shape[2:]))
     if not shares or not all(1 / units <= share < 1 for share in shares):
         raise InputError(
             f"fractions: got {list(fractions)}, expected shares removed between {1 / units:.2g} (one unit) and 1"
@@ -285,6 +301,16 @@ def _filled(
         seconds += _now(filler.place) - started
         parts.append(filled.to(images.device))
     return torch.cat(parts), 1000 * seconds / len(images)
+
+
+def _peeks(filler: Filler, images: torch.Tensor, removed: np.ndarray) -> bool:
+    """Say whether other values in the place of what is removed change the fill of some images."""
+    rows = next(_blocks(images))
+    given, mask = images[rows].to(filler.place), removed[rows]
+    gone = torch.from_numpy(mask).to(filler.place).unsqueeze(1).expand_as(given)
+    other = torch.where(gone, given.amin() + given.amax() - given, given)
+    one, two = (filler.fill(part, mask, None, key=("imputer-audit", "peeks"))[0] for part in (given, other))
+    return not torch.equal(one[gone], two[gone])
 
 
 def _now(place: torch.device) -> float:
