@@ -69,7 +69,7 @@ def concordance_of(
         [
             source
             for name, group in named.items()
-            for source in _sources(name if len(named) > 1 else "", group, shared, by, readout)
+            for source in _sources(name, group, shared, by, readout, prefix=len(named) > 1)
         ],
         shared.methods,
         pairing=pairing,
@@ -148,8 +148,13 @@ def _named(results: Mapping[str, Result | Sequence[Result]] | Sequence[Result]) 
     return named
 
 
-def _sources(name: str, group: list[Result], shared: _Shared, by: By, readout: str | None) -> Iterator[Source]:
-    """Yield the sources of one name; its results, where there are several, are the units."""
+def _sources(
+    name: str, group: list[Result], shared: _Shared, by: By, readout: str | None, *, prefix: bool
+) -> Iterator[Source]:
+    """Yield the sources of one name; its results, where there are several, are the units.
+
+    The name stands in those of the sources where ``prefix`` is set.
+    """
     first = group[0]
     if any(result.views != first.views or result.orders != first.orders for result in group):
         raise InputError(f"results: those under {name!r} differ in their orders, judges or imputers; name each alone")
@@ -161,7 +166,7 @@ def _sources(name: str, group: list[Result], shared: _Shared, by: By, readout: s
         values = [shared.scores(one, readout) for one in views]
         scores = np.stack([value.mean(axis=-1) for value in values], axis=-1) if len(group) > 1 else values[0]
         unit = "trainings" if len(group) > 1 else views[0].unit
-        label = [name, *(view[part] for part in varying)]
+        label = [name if prefix else "", *(view[part] for part in varying)]
         if by == "gain":
             gain = scores[:, first.orders.index("lerf")] - scores[:, first.orders.index("morf")]
             yield Source(_joined(label), gain, shared.fractions, unit=unit)
