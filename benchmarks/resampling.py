@@ -1,7 +1,7 @@
 """Statistics of 20 methods x 10 shares x 10,000 samples with 2,000 bootstrap draws, against a plain loop over draws.
 
 Reference: for each draw, gather the drawn samples of all curves, average, and do what the statistic asks: quantiles
-at the end (bands), sign flips, quantiles and p-values of all differences (ranking, of one score per method), or SciPy's
+at the end (bands), sign flips, quantiles and p-values of all differences (ranking, of one score a method), or SciPy's
 Spearman and Kendall of the two orders at each share and of the areas (agreement). It is timed on a few draws of the
 same scores; all its work grows with their number, so that seconds per draw are compared.
 
