@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,36 @@ def make_retrained(make_result: Callable[..., Result]) -> Callable[..., Result]:
         result.missing = list(missing)
         if audited:
             result.audit = {"leakage": made_leakage(result, ["mean"]), "gate": made_gate(result)}
+        return result
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def make_views(make_result: Callable[..., Result]) -> Callable[..., Result]:
+    """Return a function that builds one result of several judges and fills, judge by judge, a planted order each."""
+
+    def build(
+        planted: Sequence[Mapping[str, Any]],
+        *,
+        judges: Sequence[str] = ("untouched", "fine-tuned"),
+        imputers: Sequence[str] = ("mean", "noisy-linear"),
+        **options: Any,
+    ) -> Result:
+        parts = [make_result(strengths, samples=0, **options) for strengths in planted]
+        scores = {
+            name: np.concatenate([part.scores[name] for part in parts], axis=3)
+            for name in ("top1", "top5", "probability", "logit")
+        }
+        result = replace(parts[0], repeats=len(parts), scores=replace(parts[0].scores, **scores))
+        views = [{"judge": judge, "imputer": imputer} for judge in judges for imputer in imputers]
+        assert len(views) == len(parts)
+        result.settings |= {
+            "strategy": "symmetric",
+            "imputer": " + ".join(imputers),
+            "labels": "given",
+            "views": views,
+        }
         return result
 
     return build

@@ -15,6 +15,7 @@ from roadworthy.report.styles import is_control
 from roadworthy.report.text import clean, listed, number, percent
 from roadworthy.report.thresholds import AGREE, COMPARABLE, PARTLY
 from roadworthy.report.traps import constant_maps
+from roadworthy.report.trust import trust_sentence
 
 
 @dataclass(frozen=True)
@@ -137,8 +138,9 @@ def _orders(found: Findings) -> Iterator[Advice]:
 def _methods(found: Findings) -> Iterator[Advice]:
     if found.result.n == 1 or not found.counted or not found.pairs[0]:
         return
-    leaders = found.leading()
-    sure = not any(map(found.led_by, found.views)) and not any(map(is_control, leaders))
+    leaders = [name for name in found.leading() if found.against_random(name) in ("above", "unknown")]
+    sure = bool(leaders) and not any(map(found.led_by, found.views)) and not any(map(is_control, leaders))
+    sure = sure and trust_sentence(found)[1] in ("good", "care")  # else nothing is fit to be chosen by
     if sure and len(leaders) > 1:
         named = listed([clean(name) for name in leaders], 4)
         yield Advice(f"Choose between {named} by cost: these scores do not tell them apart.", "pairs")

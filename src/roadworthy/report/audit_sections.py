@@ -204,7 +204,7 @@ def patches_section(found: Findings) -> str:
         "what a map gives each patch with the fall of the output when that patch alone is taken out, asked of a "
         "model that "
         f"saw such images in training; higher is better. Spearman with the ranking above: {number(rho, 2)} over "
-        f"{len(shared)} methods. Undefined: samples where all patches get the same."
+        f"{len(shared)} methods. Undefined: samples whose patches all get the same, which count as 0."
     )
     intro = (
         "<p>A second view, for coarse maps: one patch at a time, so that no image is far from what the model "

@@ -13,6 +13,7 @@ from typing import Any
 from roadworthy.evaluation.result import Result
 
 _FILL = ("fraction", "error", "low", "high", "base")
+_MOST = 1e15  # no number of an audit comes near; beyond it, infinity included, a file is damaged
 LEAKS, CLEAN, OPEN = "leaks", "does not leak", "cannot tell"
 
 
@@ -221,8 +222,9 @@ def _text(row: Mapping[str, Any], name: str) -> str:
 def _number(row: Mapping[str, Any], name: str) -> float:
     """A number by name; what is missing or is no number is NaN, shown as a dash."""
     value = row.get(name)
-    usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return float(value) if usable else math.nan  # type: ignore[arg-type]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return math.nan
+    return float(value) if abs(value) < _MOST else math.nan
 
 
 def _count(row: Mapping[str, Any], name: str) -> int:

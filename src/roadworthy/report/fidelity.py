@@ -61,7 +61,7 @@ class Fidelity:
         if count < 2:
             return ""
         if self.values <= count / 2:
-            different = f"{self.values} different value{'s' if self.values > 1 else ''}"
+            different = f"{self.values} different values" if self.values > 1 else "one value"
             return f"{self.name} takes {different} over {count} methods"
         if self.width > self.span:
             needed = math.ceil(self.n * (self.width / self.span) ** 2)
@@ -105,7 +105,6 @@ def fidelity_section(found: Findings) -> str:
     if not parts:
         return ""
     settings = found.result.settings
-    rate = f"alpha {_rate(settings.get('alpha'))} and beta {_rate(settings.get('beta'))}"
     head = [head_cell("method", "left")]
     for part in parts:
         head += [head_cell(part.name), head_cell("interval")]
@@ -113,10 +112,10 @@ def fidelity_section(found: Findings) -> str:
     what = words_of(found.result, found.readout).name
     meaning = "; ".join(f"{part.name}: {part.direction}" for part in parts)
     caption = (
-        f"Mean loss of {what} over the shares, against nothing removed; {meaning}. Of the units that the order "
-        "takes at a "
-        f"share, each is removed with a probability of at most {rate} of all units; {percent(found.level)} bootstrap "
-        f"interval over {number(found.result.n)} samples."
+        f"Mean loss of {what} over the shares, against nothing removed; {meaning}. Of the units that the order takes "
+        f"at a share each is removed with probability {_rate(settings.get('alpha'))}, or with less where that would "
+        f"take more than {_rate(settings.get('beta'))} of all units; {percent(found.level)} bootstrap interval over "
+        f"{number(found.result.n)} samples."
     )
     return _warned(parts) + table(escape(caption), head, rows, label="Fid+ and Fid−")
 

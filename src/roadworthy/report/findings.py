@@ -122,9 +122,10 @@ class Findings:
 
     @property
     def pairs(self) -> tuple[int, int]:
-        """Number of pairs told apart, and of all pairs."""
-        count = len(self.methods)
-        return int(np.sum(self.ranking.attrs["different"])) // 2, count * (count - 1) // 2
+        """Number of pairs told apart, and of all pairs, among the methods that count."""
+        places = [self._place[method] for method in self.counted]
+        different = np.asarray(self.ranking.attrs["different"])[np.ix_(places, places)]
+        return int(different.sum()) // 2, len(places) * (len(places) - 1) // 2
 
     @property
     def counted(self) -> list[str]:
@@ -139,11 +140,16 @@ class Findings:
         return [best, *(other for other in others if not self.apart(best, other))]
 
     def other_groups(self) -> list[list[str]]:
-        """Groups of two methods or more that are not told apart, beside the leading one, best first."""
+        """Groups of two methods or more that are not told apart, best first, none with a method named before."""
         letters = dict(self.ranking[["method", "group"]].itertuples(index=False, name=None))
         names = dict.fromkeys(letter for method in self.counted for letter in letters[method])
-        groups = [[method for method in self.counted if letter in letters[method]] for letter in names]
-        return [group for group in groups if len(group) > 1 and self.counted[0] not in group]
+        groups, named = [], set(self.leading())
+        for letter in names:
+            group = [method for method in self.counted if letter in letters[method]]
+            if len(group) > 1 and not named & set(group):
+                groups.append(group)
+                named |= set(group)
+        return groups
 
     @cached_property
     def gated(self) -> dict[str, GateRow]:
@@ -256,7 +262,7 @@ class View:
     @property
     def label(self) -> str:
         """How the view is spoken of."""
-        return f"{self.judge}, {self.imputer}"
+        return f"the {self.judge} judge with {self.imputer} fill"
 
 
 @dataclass(frozen=True)

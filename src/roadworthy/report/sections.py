@@ -7,10 +7,12 @@ import io
 
 import pandas as pd
 
+from roadworthy.evaluation.concordance import concordance_of
 from roadworthy.evaluation.result import Result
 from roadworthy.evaluation.result_files import with_meaning
 from roadworthy.report import audit_sections, retrained, tables
 from roadworthy.report.chart import switches
+from roadworthy.report.concordance import concordance_section
 from roadworthy.report.fidelity import fidelity_section
 from roadworthy.report.figures import curves_figure, write_figure
 from roadworthy.report.findings import (
@@ -45,6 +47,7 @@ def all_sections(material: Material) -> list[tuple[str, str, str]]:
         ("points", "Every point over its trainings", _per_readout(retrained.points_section(material))),
         ("pairs", "Which differences are real", _pairs(material)),
         ("agreement", "Do the two orders agree?", _agreement(material)),
+        ("strategies", "Every order, judge and fill against every other", _strategies(material)),
         ("fidelity", "Fid+ and Fid−", fidelity_section(material.main)),
         ("leakage", "Do masks give the class away?", audit_sections.leakage_section(material.main)),
         ("gate", "The gate of KAR", audit_sections.gate_section(material.main)),
@@ -78,13 +81,19 @@ def _curves(material: Material) -> str:
         numbers = f"<details><summary>The numbers of these curves</summary>{_per_readout(parts)}</details>"
     cut = any(not within_range(frame, key).equals(frame) for key, frame in material.curves.items())
     return (
-        f"<p>{_question(result)} Bands are 95\u00a0% {interval_kind(result)}s over {units_of(result)}, point by "
+        f"<p>{_question(result)}{_mean_of_views(material)} Bands are 95\u00a0% {interval_kind(result)}s over "
+        f"{units_of(result)}, point by "
         f"point{', cut off at 0 and 1, beyond which nothing is possible' if cut else ''}; controls are grey.</p>"
         f"{switches(material)}"
         f'<div id="chart" class="no-js-hidden" role="figure" aria-label="{escape(alt)}"></div>'
         f'<img class="static" src="{_static_curves(result)}" alt="{escape(alt)}">'
         f"{numbers}"
     )
+
+
+def _mean_of_views(material: Material) -> str:
+    count = len(material.main.views)
+    return f" The mean over {count} judges and fills, each of which has a ranking of its own below." if count else ""
 
 
 def _question(result: Result) -> str:
@@ -117,6 +126,12 @@ def _agreement(material: Material) -> str:
         "differently, the choice of the order decides the ranking as much as the methods do.</p>"
     )
     return why + _per_readout({key: tables.agreement_table(found) for key, found in material.findings.items()})
+
+
+def _strategies(material: Material) -> str:
+    if not material.main.views or len(material.result.methods) < 2:
+        return ""
+    return concordance_section(concordance_of({"": material.result}))
 
 
 def _methods(result: Result) -> str:

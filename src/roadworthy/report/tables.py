@@ -55,13 +55,18 @@ def ranking_table(found: Findings) -> str:
     caption = (
         f"Score: {escape(found.score_name)} of the {found.words.name}, "
         f"{found.ranking.attrs['direction']}; {percent(found.level)} {interval_kind(found.result)} over "
-        f"{units_of(found.result)}. Methods that share a letter in <i>group</i> are not told apart."
+        f"{units_of(found.result)}{_mean_of_views(found)}. "
+        "Methods that share a letter in <i>group</i> are not told apart."
         f"{_aoc_words(found)}{_shared_random(found)}{_smoothness_words(found)}"
         f"{interval_notes(found.ranking, found.shown, lowest='−1' if found.both_orders else '0')}"
     )
     bounds = _bounds(found.shown)
     rows = [_ranking_row(found, found.row(method), bounds) for method in found.methods]
     return table(caption, head, rows, label=f"Ranking by {found.words.name}") + _withheld(found)
+
+
+def _mean_of_views(found: Findings) -> str:
+    return f", the mean over {len(found.views)} judges and fills" if found.views else ""
 
 
 _WITHHELD = {

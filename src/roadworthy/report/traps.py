@@ -16,8 +16,8 @@ from roadworthy.report.tables import head_cell, smoothness, table
 from roadworthy.report.text import clean, escape, listed, number, percent
 from roadworthy.report.thresholds import FEW, TIED
 
-State = Literal["found", "not found", "not looked for"]
-_COLOURS: dict[State, str] = {"found": "bad", "not found": "good", "not looked for": ""}
+State = Literal["found", "not found", "cannot tell", "not looked for"]
+_COLOURS: dict[State, str] = {"found": "bad", "not found": "good", "cannot tell": "", "not looked for": ""}
 _SMOOTH = 4  # methods from which on a correlation with smoothness is shown
 
 
@@ -27,7 +27,7 @@ class Trap:
 
     Attributes:
         name: of the trap.
-        state: ``"found"``, ``"not found"`` or ``"not looked for"``.
+        state: ``"found"``, ``"not found"``, ``"cannot tell"`` or ``"not looked for"``.
         text: what was seen, with its numbers.
     """
 
@@ -83,6 +83,9 @@ def _constant(found: Findings) -> Trap:
     if not hit:
         return Trap(name, "not found", "no method has a map with the same value everywhere")
     lines = [f"{clean(method)} {number(count)} of {number(n)}" for method, count in hit.items()]
+    odd = [clean(m) for m, count in hit.items() if count == n and found.against_random(m) == "above"]
+    if odd:
+        return Trap(name, "found", f"{listed(lines)}; yet {listed(odd)} scores above random maps: do not believe it")
     return Trap(
         name, "found", f"{listed(lines)}: a draw orders their units, so they count as random maps, not as good ones"
     )
@@ -137,7 +140,7 @@ def _masks(found: Findings) -> Trap:
             if audit.said(imputer, verdict)
         ]
         if lines:
-            state: State = "found" if verdict == LEAKS else "not looked for"
+            state: State = "found" if verdict == LEAKS else "cannot tell"
             return Trap(name, state, f"masks that {said}, by fill: {'; '.join(lines)}")
     return Trap(name, "not found", f"no mask of any method leaks behind {listed([clean(i) for i in audit.imputers])}")
 

@@ -127,7 +127,9 @@ def _intact(result: Result) -> Reason:
     if not labelled(result):
         own = f"agreement with the model's own answers ({percent(result.intact_accuracy)} with nothing removed)"
         return Reason("care", f"hits are {own} for want of labels", "numbers")
-    what = "accuracy of the unmodified training" if result.retrained else "intact accuracy"
+    tuned = result.views[0]["judge"] == "fine-tuned"
+    what = f"intact accuracy{' of the fine-tuned copy' if tuned else ''}"
+    what = "accuracy of the unmodified training" if result.retrained else what
     failed = failed_trainings(result)
     if not above_chance(result):
         return Reason("none", f"the {what} of {shown} is not clearly above chance", "numbers")
@@ -157,7 +159,7 @@ def _views(found: Findings) -> list[Reason]:
     count = len(found.views)
     if found.disputes:
         first = found.disputes[0]
-        places = f"with {clean(first.here)}, below with {clean(first.there)}"
+        places = f"for {clean(first.here)}, below for {clean(first.there)}"
         pair = f"{clean(first.above)} is above {clean(first.below)} {places}"
         more = len(found.disputes) - 1
         others = f", and {more} more pair{'s' if more > 1 else ''} of methods" if more else ""

@@ -99,6 +99,9 @@ def _leads(found: Findings) -> str:
         )
     if len(found.methods) == 1:
         return _only(found)
+    if len(found.counted) < 2:
+        which = "every other method" if found.counted else "every method"
+        return f"No ranking: KAR of {which} is withheld: {_withheld(found)}"
     if found.result.n == 1:
         return "No ranking: a single sample shows no spread, so no difference can be called real"
     if not found.pairs[0]:
@@ -109,8 +112,6 @@ def _leads(found: Findings) -> str:
         if found.pairs[1] == 1:
             alike = "the two methods cannot be told apart, so neither is shown to be better"
         return f"No ranking: {alike}, not even the first, {_scored(found, found.methods[0])}"
-    if not found.counted:
-        return f"No ranking: KAR of every method is withheld, {_withheld(found)}"
     controls = [name for name in found.leading() if is_control(name)]
     below = [clean(name) for name in found.below_control() if name in found.counted]
     parts = [_beaten(found, controls) if controls else _leader(found), *_groups(found), _against_random(found)]
@@ -119,15 +120,22 @@ def _leads(found: Findings) -> str:
 
 
 def _withheld(found: Findings) -> str:
-    rows = [f"{clean(name)} ({number(row.gap, 2)} at {percent(row.keep)} kept)" for name, row in found.gated.items()]
-    return f"the mask alone raises the accuracy of {listed(rows)}"
+    return listed(
+        [
+            f"{clean(name)} (its mask adds {number(row.gap, 2)} of accuracy at {percent(row.keep)} kept)"
+            for name, row in found.gated.items()
+        ],
+        4,
+    )
 
 
 def _groups(found: Findings) -> list[str]:
     groups = found.other_groups()
-    named = [listed([clean(name) for name in group], 4) for group in groups[:_GROUPS]]
-    more = f" and {len(groups) - _GROUPS} more groups" if len(groups) > _GROUPS else ""
-    return [f"not told apart either: {', '.join(named)}{more}"] if named else []
+    first, *others = [listed([clean(name) for name in group], 4) for group in groups[:_GROUPS]] or [""]
+    if not first:
+        return []
+    more = f", nor are those of {len(groups) - _GROUPS} more" if len(groups) > _GROUPS else ""
+    return [f"{first} are not told apart{''.join(f', nor are {other}' for other in others)}{more}"]
 
 
 def _intact_subject(result: Result) -> str:
@@ -168,7 +176,7 @@ def _led(found: Findings, best: str) -> str:
         if ahead:
             return (
                 f"No single leader: {_scored(found, best)} comes first over the mean of {len(found.views)} judges "
-                f"and fills, but with {clean(view.label)} {listed([clean(name) for name in ahead], 3)} "
+                f"and fills, but for {clean(view.label)} {listed([clean(name) for name in ahead], 3)} "
                 f"{'is' if len(ahead) == 1 else 'are'} above it; over that mean it is"
             )
     return f"{_scored(found, best)} leads"

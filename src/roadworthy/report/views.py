@@ -63,7 +63,7 @@ def _disputes(disputes: list[Dispute]) -> str:
     if not disputes:
         return "<p>No pair of methods is ranked one way here and the other way there, told apart both times.</p>"
     lines = [
-        f"<li>{name(d.above)} is above {name(d.below)} with {escape(d.here)}, below with {escape(d.there)}</li>"
+        f"<li>{name(d.above)} is above {name(d.below)} for {escape(d.here)}, below for {escape(d.there)}</li>"
         for d in disputes
     ]
     more = ""
@@ -78,7 +78,7 @@ def _agreement(found: Findings) -> str:
     rows = []
     for i, view in enumerate(found.views):
         cells = "".join(_cell(float(rho), i == j) for j, rho in enumerate(found.view_agreement[i]))
-        rows.append(f'<tr><th scope="row">{name(view.label)}</th>{cells}</tr>')
+        rows.append(f'<tr><th scope="row">{name(f"{view.judge}, {view.imputer}")}</th>{cells}</tr>')
     caption = (
         f"Spearman's rank correlation of the scores of {len(found.methods)} methods between judges and fills: 1 is "
         "the same ranking, −1 the reverse, – undefined."

@@ -1,0 +1,124 @@
+"""Several judges and fills: ranks side by side, where they contradict each other, and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.stats
+from report_pages import HOSTILE, TAGS, Page
+
+from roadworthy.evaluation import Result
+from roadworthy.report import report, verdict
+from roadworthy.report.findings import Findings
+
+Make = Callable[..., Result]
+ONE = {"ig": 1.6, "grad": 0.8, "cam": 0.3, "random": 0.0, "sobel": 0.1, "inverse:ig": -1.6}
+OTHER = ONE | {"grad": 0.3, "cam": 0.9}
+FLIPPED = ONE | {"ig": 0.6, "grad": 1.6}
+
+
+def page_of(result: Result, folder: Path) -> Page:
+    return Page(report(result, folder / "report.html").read_text(encoding="utf8"))
+
+
+@pytest.fixture(scope="module")
+def split(make_views: Make) -> Result:
+    return make_views([ONE, ONE, OTHER, OTHER])
+
+
+def test_a_rank_is_printed_only_where_the_judges_agree(split: Result, tmp_path: Path) -> None:
+    found = Findings.of(split)
+    assert {frozenset((d.above, d.below)) for d in found.disputes} == {frozenset(("grad", "cam"))}
+    (dispute,) = found.disputes
+    assert (dispute.above, dispute.below) == ("grad", "cam")
+    assert dispute.here == "the untouched judge with mean fill"
+    assert dispute.there == "the fine-tuned judge with mean fill"
+    assert set(found.withheld) == {"grad", "cam"}
+    ranks = {method: found.rank(method) for method in found.methods}
+    assert (ranks["ig"], ranks["grad"], ranks["cam"], ranks["inverse:ig"]) == ("1", "–", "–", "6")
+    page = page_of(split, tmp_path)
+    assert {tag for tag, _ in page.tags} <= TAGS
+    start = next(i for i, row in enumerate(page.rows) if row[:2] == ["method", "rank, all"])
+    assert page.rows[start][2:] == [
+        "untouchedmean",
+        "untouchednoisy-linear",
+        "fine-tunedmean",
+        "fine-tunednoisy-linear",
+    ]
+    rows = {row[0].removesuffix(" control"): row[1:] for row in page.rows[start + 1 : start + 9]}
+    for place in range(4):
+        own = split.view(place).ranking().set_index("method")
+        for method in split.methods:
+            shown = rows[method][1 + place].replace("−", "-")
+            assert shown.startswith(f"{own['rank'][method]}{own['score'][method]:.3f}".replace("-0.000", "0.000"))
+    assert rows["grad"][0] == rows["cam"][0] == "–"
+    assert rows["with nothing removed"][1:] == ["96\u00a0%"] * 4
+    rho = [split.view(place).agreement().spearman_mean for place in range(4)]
+    assert rows["agreement of the orders"][1:] == [f"{value:.2f}" for value in rho]
+    first = next(i for i, row in enumerate(page.rows) if row[:3] == ["rank", "method", "group"])
+    assert {row[1]: row[0] for row in page.rows[first + 1 : first + 7]}["grad"] == "–"
+    assert "grad is above cam for the untouched judge with mean fill, below for the fine-tuned judge" in page.text
+    assert "The mean over 4 judges and fills" in page.text
+    assert "Every order, judge and fill against every other" in page.text
+    assert "Kendall's W" in page.text
+
+
+def test_the_agreement_of_views_is_spearmans_of_their_scores(split: Result) -> None:
+    found = Findings.of(split)
+    scores = [split.view(v).ranking().set_index("method")["score"] for v in range(4)]
+    for i in range(4):
+        for j in range(4):
+            expected = scipy.stats.spearmanr(scores[i][split.methods], scores[j][split.methods]).statistic
+            assert found.view_agreement[i, j] == pytest.approx(expected)
+    assert found.least_view_agreement == pytest.approx(found.view_agreement[np.triu_indices(4, 1)].min())
+
+
+def test_what_the_verdict_says_of_judges_that_disagree(split: Result) -> None:
+    found = verdict(split)
+    assert found.level == "care"
+    assert "judges and fills disagree: grad is above cam for the untouched judge with mean fill" in found.trust
+    assert "the fine-tuned copy is right for 96\u00a0% with nothing removed" in found.trust
+    assert found.leaders == ("ig",)
+    assert any(piece.startswith("Give no rank to grad and cam: ") for piece in found.advice)
+
+
+def test_judges_that_agree_speak_for_a_result(make_views: Make) -> None:
+    result = make_views([ONE] * 4)
+    found = verdict(result)
+    assert found.level == "good"
+    assert "all judges and fills rank the methods alike (lowest Spearman between two of the 4 1.00)" in found.trust
+    assert not Findings.of(result).withheld
+    assert not any("Give no rank" in piece for piece in found.advice)
+
+
+def test_no_leader_where_a_judge_puts_another_above_it(make_views: Make) -> None:
+    found = verdict(make_views([ONE, FLIPPED], judges=("untouched", "fine-tuned"), imputers=("mean",)))
+    assert found.leaders == ()
+    assert found.leads.startswith("No single leader: grad (")
+    assert "but for the untouched judge with mean fill ig is above it" in found.leads
+    assert not any(piece.startswith(("Prefer", "Choose")) for piece in found.advice)
+
+
+def test_a_fine_tuned_judge_at_chance_lowers_the_trust(make_views: Make) -> None:
+    result = make_views([ONE, ONE], imputers=("mean",))
+    result.scores.top1[:, :, :, 1] = np.arange(result.n) < 0.1 * result.n
+    found = verdict(result)
+    assert found.level == "little"
+    assert "the fine-tuned copy is right for 10\u00a0% with nothing removed, not clearly above chance" in found.trust
+
+
+def test_one_view_has_no_section(make_result: Make, tmp_path: Path) -> None:
+    result = make_result({"ig": 1.0, "random": 0.0}, n=60, samples=0)
+    assert not Findings.of(result).views
+    assert "Each judge and fill by itself" not in page_of(result, tmp_path).text
+
+
+def test_names_of_views_are_no_markup(make_views: Make, tmp_path: Path) -> None:
+    planted = [{HOSTILE: 1.0, "b": 0.2}, {HOSTILE: 0.2, "b": 1.0}]
+    page = page_of(make_views(planted, judges=("untouched", HOSTILE), imputers=(HOSTILE,), n=100), tmp_path)
+    assert {tag for tag, _ in page.tags} <= TAGS
+    assert len(page.scripts) == 3
+    assert page.text.count(HOSTILE) > 8
