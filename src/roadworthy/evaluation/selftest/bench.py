@@ -23,7 +23,6 @@ from roadworthy.evaluation.strategy import Strategy
 from roadworthy.forward import Classifier, untouched
 from roadworthy.model import load_model
 from roadworthy.records import Batch, Split
-from roadworthy.rng import permutations
 from roadworthy.types import Progress
 
 
@@ -100,6 +99,11 @@ class Bench:
     def n(self) -> int:
         """Number of samples."""
         return len(self.samples.ids)
+
+    @property
+    def copies(self) -> int:
+        """Number of degraded copies to score for all views, each in both orders."""
+        return 2 * self.n * len(self.maps) * sum(len(shares) for shares in self.shares.values())
 
     def with_maps(self, maps: dict[str, np.ndarray], **changes: Any) -> Bench:
         """Return a bench with other maps (and other fields), whose judges are the same."""
@@ -217,8 +221,3 @@ def cut(found: Batch, rows: np.ndarray) -> Batch:
     """Return some samples of a batch."""
     keep = torch.as_tensor(rows)
     return Batch(found.images[keep], found.labels[keep], [found.ids[int(row)] for row in rows])
-
-
-def shuffled(ids: Sequence[str], seed: int) -> np.ndarray:
-    """Return the positions of samples in random order."""
-    return permutations(seed, "selftest-order", ["all"], len(ids))[0]

@@ -31,19 +31,17 @@ class Effort:
         n: samples of a bench.
         panels: all-null panels.
         panel_n: samples of each.
-        colour: the planted bench in colour as well.
     """
 
     seeds: tuple[int, ...]
     n: int
     panels: int
     panel_n: int
-    colour: bool
 
 
 EFFORTS = {
-    "quick": Effort(seeds=(0,), n=150, panels=5, panel_n=100, colour=False),
-    "full": Effort(seeds=(0, 1, 2), n=300, panels=20, panel_n=100, colour=False),
+    "quick": Effort(seeds=(0,), n=150, panels=5, panel_n=100),
+    "full": Effort(seeds=(0, 1, 2), n=300, panels=20, panel_n=100),
 }
 QUICK = ("symmetric", "untouched gain", "fine-tuned gain", "road", "road morf", "road lerf", "deletion")
 GATE = View("untouched", "mean")
@@ -77,7 +75,8 @@ def self_test(
         seeds: of the benches; by default 0 (quick), or 0, 1 and 2.
         effort: ``"quick"`` (under two minutes) or ``"full"``.
         cache: folder of the trained networks of the planted bench.
-        progress: called with the number of copies just scored.
+        progress: called with the number of copies just scored. If it has a method ``begin(total, what)``, that is
+            called first.
 
     Returns:
         The trials, as tables, and the strategy that they support.
@@ -119,6 +118,7 @@ def _planted(
     ]
     doubled = [two_patterns(bench) for bench in benches]
     panels = nulls.null_bench(benches[0], level.panels, n=level.panel_n)
+    _announce(progress, [*benches, *doubled, panels])
     made: list[Trial] = []
     for one in found:
         made += trials.suite(benches, one)
@@ -164,6 +164,7 @@ def _own(
         f"{base}: does not beat a random map here, so its ladder says nothing" for base in known if base not in sound
     ]
     panels = nulls.null_bench(benches[0], level.panels, n=level.panel_n)
+    _announce(progress, [*benches, panels])
     made: list[Trial] = []
     for one in found:
         made += _trials_of(one, benches, sound)
@@ -178,6 +179,13 @@ def _trials_of(one: Contender, benches: list[Bench], sound: list[str]) -> Iterat
         for test in (natural.inverse_below, natural.smoothness_effect, natural.null_pair, natural.empty_between):
             yield test(benches, one, base)
         yield power(benches, one, base=base)
+
+
+def _announce(progress: Progress | None, benches: list[Bench]) -> None:
+    """Tell a progress bar how many degraded copies there will be."""
+    begin = getattr(progress, "begin", None)
+    if begin is not None:
+        begin(sum(bench.copies for bench in benches), "self-test")
 
 
 def _possible(found: list[Contender], model: Callable[..., Any]) -> tuple[list[Contender], list[str]]:
