@@ -16,10 +16,11 @@ import torch
 from roadworthy.errors import RoadworthyWarning
 from roadworthy.evaluation.flow import evaluate
 from roadworthy.evaluation.result import Result
-from roadworthy.evaluation.selftest.bench import Bench, cut, shuffled
+from roadworthy.evaluation.selftest.bench import Bench, cut
 from roadworthy.evaluation.selftest.contender import Contender, View
 from roadworthy.evaluation.selftest.record import Trial
 from roadworthy.evaluation.strategy import Strategy
+from roadworthy.rng import numpy_generator
 
 FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "exp": np.exp,
@@ -71,7 +72,7 @@ def _differing(bench: Bench, one: Contender, view: View, names: Sequence[str]) -
         found[what] = _unequal(base, moved, ("top1", "probability", "logit"))
     for size in BATCHES:
         found[f"batches of {size}"] = _unequal(base, _asked(bench, one, view, maps, rows, size), ("top1",))
-    order = shuffled([bench.samples.ids[row] for row in rows], bench.seed)
+    order = numpy_generator(bench.seed, "selftest-order-of-images").permutation(len(rows))
     moved = _asked(bench, one, view, {name: values[order] for name, values in maps.items()}, rows[order])
     found["another order of images"] = _unequal(base, moved, ("top1",), np.argsort(order))
     return found
