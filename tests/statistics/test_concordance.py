@@ -235,12 +235,21 @@ def test_resamples_without_a_value_are_left_out_up_to_a_share() -> None:
     assert np.isnan([low[1], high[1]]).all()
 
 
+def test_the_interval_reaches_as_far_to_both_sides() -> None:
+    for moved in (np.linspace(0.1, 0.6, 101), np.linspace(0.4, 0.9, 101)):
+        low, high = _interval(np.array([0.5]), moved[:, None], 10**6, 0.9)
+        assert [float(low[0]), float(high[0])] == pytest.approx([0.125, 0.875], abs=1e-3)
+    low, high = _interval(np.array([0.9]), np.linspace(0, 0.9, 101)[:, None], 10**6, 0.9)
+    assert [float(low[0]), float(high[0])] == pytest.approx([0.045, 1], abs=1e-3)
+
+
 def test_equal_means_of_different_samples_share_their_rank() -> None:
-    hits = np.zeros((3, 2, 10))
-    hits[0, :, :3], hits[1, :, 7:], hits[2] = 1, 1, 1
-    third = hits / 3 + 0.1  # 3 * (1 / 3 + .1) in another order of the sum
-    found = concordance([Source("a", third, [0.2, 0.4]), Source("b", hits, [0.2, 0.4])], draws=50)
-    assert found.ranks.tolist() == [[2.5, 2.5, 1], [2.5, 2.5, 1]]
+    rng = np.random.default_rng(11)
+    row = rng.random(50)
+    values = np.stack([row, rng.permutation(row), rng.permutation(row), row + 1])[:, None].repeat(2, axis=1)
+    assert len(set(values[:, 0].mean(axis=-1).tolist())) > 2  # sums in another order differ by their rounding
+    found = concordance([Source("a", values, [0.2, 0.4]), Source("b", np.round(values), [0.2, 0.4])], draws=50)
+    assert found.ranks.tolist() == [[3, 3, 3, 1], [3, 3, 3, 1]]
     assert found.spearman.value[0, 1] == 1
     assert found.w == 1
 
