@@ -8,12 +8,12 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from roadworthy.evaluation.audit.mask_only import MaskOnly
+from roadworthy.evaluation.audit.mask_only import DEPENDENCE, MaskOnly
 from roadworthy.statistics import holm
 
 Verdict: TypeAlias = Literal["leaks", "does not leak", "cannot tell"]
 
-MARGIN = 0.05  # accuracy above chance and random masks that is too little to matter
+MARGIN = 0.08  # accuracy above chance and random masks that is too little to matter
 LEVEL = 0.01  # of the tests of one method, all its masks together: ten methods in a run, few false alarms
 SHOWN = 0.5  # a fill shows the mask where the predictor's error is below this share of the base rate
 HIDDEN = 0.9  # and hides it where the error is above this share
@@ -46,11 +46,11 @@ def verdict(
 ) -> dict[str, str]:
     """Judge one method behind one imputer.
 
-    A mask leaks where its accuracy is above guessing the commonest class (exact binomial test) and above random masks
-    on the same samples (exact sign test), both at 1 % after Holm's correction over the masks of the method. Masks do
-    not leak where every interval ends within 5 points of the better of the two. A leaking mask leaks through the fill
-    where the predictor errs on less than half of the base rate; it does not where it errs on more than nine tenths
-    of it; in between it cannot be told.
+    A mask leaks where its accuracy is above guessing the commonest class (binomial test) and above random masks on
+    the same samples (sign test), each of as many answers as are independent, at 1 % after Holm's correction over the
+    masks of the method. Masks do not leak where every interval ends within 8 points of the better of the two. A
+    leaking mask leaks through the fill where the predictor errs on less than half of the base rate; it does not where
+    it errs on more than nine tenths of it; in between it cannot be told.
 
     Args:
         found: what the masks of the method tell; empty if ``unfit``.
@@ -91,12 +91,16 @@ def _leaking(found: Sequence[Told], chance: float) -> list[Told]:
 
 
 def _p_value(one: Told, chance: float) -> float:
-    from scipy.stats import binom
-
     right, other = one.mask.right, one.random.right
     more, less = int((right & ~other).sum()), int((other & ~right).sum())
-    guessing = binom.sf(int(right.sum()) - 1, len(right), chance)
-    return float(min(1.0, max(guessing, binom.sf(more - 1, more + less, 0.5))))
+    return max(_tail(int(right.sum()), len(right), chance), _tail(more, more + less, 0.5))
+
+
+def _tail(hits: int, n: int, chance: float) -> float:
+    """Probability of so many hits or more; the binomial tail is a beta integral, which takes parts of answers too."""
+    from scipy.special import betainc
+
+    return 1.0 if hits == 0 else float(betainc(hits / DEPENDENCE, (n - hits) / DEPENDENCE + 1, chance))
 
 
 def _through(leaking: Sequence[Told], fill: Fill, imputer: str, chance: float) -> dict[str, str]:

@@ -26,6 +26,9 @@ from roadworthy.statistics.information import information_bounds
 _RIDGE = 0.1  # against noise in the labels, as a share of a mask's likeness to itself
 _INPUTS = 1600  # places of a mask that are told apart; larger masks are averaged in tiles
 _LEVEL = 0.95  # of the intervals
+# If two samples of a class happen to have like masks, both answers profit: the variance of a cross-fitted accuracy is
+# up to twice that of independent answers. On masks without information it was 1.1 to 1.8 times (18 settings).
+DEPENDENCE = 1.8
 
 
 @dataclass(frozen=True)
@@ -52,10 +55,10 @@ class MaskOnly:
 
     @cached_property
     def interval(self) -> tuple[float, float]:
-        """Exact 95 % interval of the accuracy (Clopper and Pearson 1934)."""
+        """95 % interval of the accuracy: Clopper and Pearson (1934) for as many answers as are independent."""
         from scipy.special import betaincinv
 
-        n, right, tail = len(self.classes), int(self.right.sum()), (1 - _LEVEL) / 2
+        n, right, tail = len(self.classes) / DEPENDENCE, self.right.sum() / DEPENDENCE, (1 - _LEVEL) / 2
         low = 0.0 if right == 0 else float(betaincinv(right, n - right + 1, tail))
         return low, 1.0 if right == n else float(betaincinv(right + 1, n - right, 1 - tail))
 
