@@ -60,6 +60,22 @@ def test_a_leak_is_told_in_points_with_what_to_use_instead(leaky: Result, tmp_pa
     assert "Masks that leak1 of 10" in page.text
 
 
+def test_fills_of_which_the_same_is_said_are_named_together(leaky: Result) -> None:
+    leaky.audit["leakage"] = made_leakage(
+        leaky, ["mean", "zero", "noisy-linear", "blur"], {"ig": 0.81}, hidden=["blur"]
+    )
+    assert said(leaky, "The mean, zero and noisy-linear fills leak 71 of 84 points through the mask (ig by MoRF at")
+    assert ": do not use ROAR with them here; ROAD with" in said(leaky, "The mean, zero and noisy-linear")
+    leaky.audit["leakage"] = made_leakage(leaky, ["mean", "blur"], unsure=["ig", "grad"])
+    assert said(
+        leaky, "Whether the mean and blur fills leak the masks of ig and grad cannot be told: audit thoroughly"
+    )
+    leaky.audit["leakage"] = made_leakage(leaky, ["mean", "blur"])
+    assert said(
+        leaky, "No leak was found behind the mean and blur fills (5 methods audited): ROAR may be used with them."
+    )
+
+
 def test_without_retraining_a_leak_takes_no_trust_away_but_is_told(leaky: Result) -> None:
     leaky.settings["views"] = [{"judge": "untouched", "imputer": "mean"}]
     found = verdict(leaky)

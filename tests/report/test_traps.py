@@ -10,9 +10,11 @@ import pytest
 from report_pages import Page
 
 from roadworthy.evaluation import Result
+from roadworthy.evaluation.audit.gate import THRESHOLD
 from roadworthy.report import report, verdict
 from roadworthy.report.fidelity import fidelities
 from roadworthy.report.findings import Findings
+from roadworthy.report.thresholds import GATE
 from roadworthy.report.traps import smoothness_effect, traps
 
 Make = Callable[..., Result]
@@ -134,3 +136,7 @@ def test_other_evaluations_have_no_fid(make_result: Make, tmp_path: Path) -> Non
     result.settings |= {"alpha": 1.0, "beta": 1.0}
     assert fidelities(Findings.of(result)) == []
     assert "Fid+" not in Page(report(result, tmp_path / "x.html").read_text(encoding="utf8")).text
+
+
+def test_the_report_withholds_where_the_gate_does() -> None:
+    assert GATE == THRESHOLD

@@ -110,6 +110,12 @@ def test_a_fine_tuned_judge_at_chance_lowers_the_trust(make_views: Make) -> None
     assert "the fine-tuned copy is right for 10\u00a0% with nothing removed, not clearly above chance" in found.trust
 
 
+def test_two_controls_may_be_ranked_either_way(make_views: Make) -> None:
+    one = {"ig": 1.6, "random": 0.0, "sobel": 0.8, "center": 0.3}
+    result = make_views([one, one | {"sobel": 0.3, "center": 0.8}], imputers=("mean",))
+    assert not Findings.of(result).withheld
+
+
 def test_one_view_has_no_section(make_result: Make, tmp_path: Path) -> None:
     result = make_result({"ig": 1.0, "random": 0.0}, n=60, samples=0)
     assert not Findings.of(result).views

@@ -50,31 +50,49 @@ def _masks(found: Findings) -> Iterator[Advice]:
                 f"Audit the masks before {named} is believed: new networks can read the class off them.", "traps"
             )
         return
+    for verdict, say in ((LEAKS, _leak), (OPEN, _open), (CLEAN, _clean)):
+        for methods, imputers in _alike(audit, verdict).items():
+            yield Advice(say(found, audit, list(methods), imputers), "leakage")
+
+
+def _alike(audit: Leakage, verdict: str) -> dict[tuple[str, ...], list[str]]:
+    """Put together the imputers behind which this is the worst verdict, and said of the same methods."""
+    together: dict[tuple[str, ...], list[str]] = {}
+    worse = (LEAKS, OPEN, CLEAN)[: (LEAKS, OPEN, CLEAN).index(verdict)]
     for imputer in audit.imputers:
-        fill = f"the {clean(imputer)} fill"
-        if audit.said(imputer, LEAKS):
-            yield Advice(_leak(found, audit, imputer), "leakage")
-        elif audit.said(imputer, OPEN):
-            named = listed([clean(name) for name in audit.said(imputer, OPEN)], 4)
-            text = f"Whether {fill} leaks the masks of {named} cannot be told: audit it thoroughly before ROAR."
-            yield Advice(text, "leakage")
-        elif audit.said(imputer, CLEAN):
-            count = len(audit.said(imputer, CLEAN))
-            audited = f"{count} method{'s' if count > 1 else ''} audited"
-            yield Advice(f"No leak was found behind {fill} ({audited}): ROAR may be used with it.", "leakage")
+        methods = tuple(audit.said(imputer, verdict))
+        if methods and not any(audit.said(imputer, other) for other in worse):
+            together.setdefault(methods, []).append(imputer)
+    return together
 
 
-def _leak(found: Findings, audit: Leakage, imputer: str) -> str:
-    methods = audit.said(imputer, LEAKS)
+def _fills(imputers: list[str]) -> str:
+    return f"the {listed([clean(name) for name in imputers])} fill{'s' if len(imputers) > 1 else ''}"
+
+
+def _leak(found: Findings, audit: Leakage, methods: list[str], imputers: list[str]) -> str:
+    several = len(imputers) > 1
     row = audit.worst(methods)
-    what = f"leaks the class through the masks of {listed([clean(name) for name in methods], 4)}"
+    what = f"the class through the masks of {listed([clean(name) for name in methods], 4)}"
     if row is not None:
-        amount, where = points(found.result, audit, row), place(row)
         others = f"; {len(methods)} methods leak" if len(methods) > 1 else ""
-        what = f"leaks {amount} points through the mask ({where}{others})"
-    own = found.result.retrained and imputer in {view["imputer"] for view in found.result.views}
-    verb = "believe" if own else "use"
-    return f"The {clean(imputer)} fill {what}: do not {verb} ROAR with it here{_instead(found, audit)}."
+        what = f"{points(found.result, audit, row)} points through the mask ({place(row)}{others})"
+    own = found.result.retrained and {view["imputer"] for view in found.result.views} & set(imputers)
+    dont = f"do not {'believe' if own else 'use'} ROAR with {'them' if several else 'it'} here"
+    leak = f"T{_fills(imputers)[1:]} leak{'' if several else 's'} {what}"
+    return f"{leak}: {dont}{_instead(found, audit)}."
+
+
+def _open(found: Findings, audit: Leakage, methods: list[str], imputers: list[str]) -> str:
+    named = listed([clean(name) for name in methods], 4)
+    leak = f"{_fills(imputers)} leak{'' if len(imputers) > 1 else 's'} the masks of {named}"
+    return f"Whether {leak} cannot be told: audit thoroughly before ROAR."
+
+
+def _clean(found: Findings, audit: Leakage, methods: list[str], imputers: list[str]) -> str:
+    audited = f"{len(methods)} method{'s' if len(methods) > 1 else ''} audited"
+    use = f"ROAR may be used with {'them' if len(imputers) > 1 else 'it'}"
+    return f"No leak was found behind {_fills(imputers)} ({audited}): {use}."
 
 
 def _instead(found: Findings, audit: Leakage) -> str:

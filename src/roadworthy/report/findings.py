@@ -288,6 +288,8 @@ def _disputes(rankings: list[tuple[str, Findings]]) -> list[Dispute]:
     found: dict[frozenset[str], Dispute] = {}
     for (here, one), (there, other) in combinations(rankings, 2):
         for above, below in combinations(one.methods, 2):
+            if is_control(above) and is_control(below):  # which of two controls is the better matters to nobody
+                continue
             if one.apart(above, below) and other.above(below, above):
                 found.setdefault(frozenset((above, below)), Dispute(above, below, here, there))
     return list(found.values())
