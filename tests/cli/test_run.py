@@ -32,6 +32,7 @@ fractions: [0.3, 0.7]
 repeats: 1
 recipe: {base: digits, epochs: 1, warmup_epochs: 0}
 compare_road: false
+audit: "off"
 """
 SERIAL = ("--engine", "serial")
 

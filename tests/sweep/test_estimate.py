@@ -24,6 +24,7 @@ RATES = Rates(
     train=0.01,
     score=0.002,
     degrade={"mean": 0.003, "noisy-linear": 0.004},
+    audit=7.0,
     maps={"grad": 0.05, "ig, ig-sg": 0.5},
     map_bytes={"grad": 100, "ig, ig-sg": 300},
     counted=(),
@@ -67,10 +68,16 @@ def test_seconds_of_each_kind_of_job() -> None:
     assert seconds_of(unmodified, RATES, COUNTS) == pytest.approx(100 * 0.051 + 20 * 0.003)
     maps = Job("maps", {"sources": ["ig", "ig-sg"], "split": "train"})
     assert seconds_of(maps, RATES, COUNTS) == pytest.approx(100 * 0.501)
-    road = Job("road", {"fractions": [0.1, 0.5, 0.9], "order": "both"})
+    fills = {"imputers": ["noisy-linear"]}
+    road = Job("road", {"fractions": [0.1, 0.5, 0.9], "order": "both", **fills})
     assert seconds_of(road, RATES, COUNTS) == pytest.approx(20 * (0.001 + 6 * 0.006))
-    one = Job("road", {"fractions": [0.1, 0.5, 0.9], "order": "lerf"})
+    one = Job("road", {"fractions": [0.1, 0.5, 0.9], "order": "lerf", **fills})
     assert seconds_of(one, RATES, COUNTS) == pytest.approx(20 * (0.001 + 3 * 0.006))
+    two = Job("road", {"fractions": [0.1, 0.5, 0.9], "order": "lerf", "imputers": ["noisy-linear", "mean"]})
+    assert seconds_of(two, RATES, COUNTS) == pytest.approx(20 * (0.001 + 3 * (0.006 + 0.005)))
+    assert seconds_of(Job("audit", {}), RATES, COUNTS) == 7.0
+    trained = training(removal={"imputer": "mean:0123"})
+    assert seconds_of(trained, RATES, COUNTS) == pytest.approx(held)
 
 
 def test_what_does_not_fit_in_memory_is_prepared_every_epoch() -> None:

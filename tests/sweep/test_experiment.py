@@ -315,3 +315,11 @@ def test_a_completed_experiment_says_all_and_plans_the_same_work() -> None:
     assert completed(Experiment.of(**parse_yaml(dump(whole), "dump"))) == whole == completed(whole)
     data = open_data(asked.data.model_dump(mode="json"))
     assert [job.key for job in plan(asked, data).jobs] == [job.key for job in plan(whole, data).jobs]
+
+
+def test_a_bare_off_in_yaml_is_off(tmp_path: Path) -> None:
+    (tmp_path / "plain.yaml").write_text("audit: off\n")
+    assert load_experiment(tmp_path / "plain.yaml").audit == "off"
+    assert load_experiment().audit == "quick"
+    with pytest.raises(InputError, match="audit: got 'never'"):
+        load_experiment(None, {"audit": "never"})

@@ -39,6 +39,7 @@ def test_every_point_has_a_job_and_shared_ones_have_one() -> None:
     # families grad and ig, for either split: ig and ig-sg are made together
     assert len(keys(found, "maps")) == 2 * 2
     assert len(keys(found, "road")) == 4
+    assert len(keys(found, "audit")) == 3  # random masks are the control inside each
     assert len({job.key for job in found.jobs}) == len(found.jobs)
     assert set(found.points) == {"mean"}
     assert {row[-1] for row in found.points["mean"]} == keys(found, "train")

@@ -42,6 +42,7 @@ SMALL = {
     "order": "both",
     "repeats": 2,
     "recipe": {"base": "digits", "epochs": 1, "warmup_epochs": 0},
+    "audit": "off",
 }
 
 
@@ -255,11 +256,13 @@ def test_the_comparison_with_road_and_the_cost_are_in_the_result(finished: Path)
     data = open_data(spec.data.model_dump(mode="json"))
     base = rw.load_model("digits-cnn", data, weights=finished / "models" / f"{plan.runtime['base']}.safetensors")
     whole = rw.evaluate(
-        base, data.test, None, ["grad", "random"], fractions=(0.5,), mean=data.mean, intact_check="warn"
-    )
+        base, data.test, None, ["grad", "random"], fractions=(0.5,), mean=data.mean, intact_check="warn",
+        imputer=["noisy-linear", "mean"], audit="off",
+    )  # fmt: skip
+    assert road.views == whole.views
     assert (road.scores.top1 == whole.scores.top1).all()
     np.testing.assert_allclose(road.scores.probability, whole.scores.probability, atol=1e-5)
-    expected = whole.ranking().set_index("method")["score"]
+    expected = whole.view(0).ranking().set_index("method")["score"]
     for name, value in beside["score"].items():
         assert value == pytest.approx(expected[name])
     cost: pd.DataFrame = result.cost
@@ -481,3 +484,42 @@ def test_memory_is_what_the_experiment_says_and_no_bound_where_all_fits(
         perform(tmp_path, plan.of_kind("train")[0], "cpu")
     # more than any data have, also than the default that fit has for itself
     assert seen == [expected] if expected is not None else seen[0] > 2**50
+
+
+def test_masks_of_the_training_samples_are_audited(tmp_path: Path) -> None:
+    experiment = small(
+        data__train=400, imputers=["mean", "noisy-linear"], repeats=1, audit="quick", compare_road=False, order="morf"
+    )
+    events = run(tmp_path, experiment)
+    assert "audit of grad" in done(events)
+    collected, _ = save_results(tmp_path)
+    for imputer in ("mean", "noisy-linear"):
+        audit = collected.results[imputer].audit["leakage"]
+        assert (audit["n"], audit["target"], audit["classes"]) == (400, "label", 10)
+        assert {row["method"] for row in audit["masks"]} == {"grad"}
+        assert {(row["method"], row["imputer"]) for row in audit["verdicts"]} == {("grad", imputer)}
+        assert {row["imputer"] for row in audit["imputers"]} == {imputer}
+        assert rw.load_result(tmp_path / imputer).audit == collected.results[imputer].audit
+    assert "audit" in set(collected.results["mean"].cost["work"])
+
+
+def test_a_trained_fill_is_known_by_its_content(tmp_path: Path) -> None:
+    from roadworthy.imputation import GainSettings, train_gain
+
+    data = open_data(small().data.model_dump(mode="json"))
+    for name, seed in (("one", 0), ("other", 1)):
+        gain = train_gain(data.train, settings=GainSettings(size=2, blocks=0, epochs=1), seed=seed)
+        gain.save(tmp_path / f"{name}.safetensors")
+    shutil.copy(tmp_path / "one.safetensors", tmp_path / "copy.safetensors")
+
+    def with_fill(name: str) -> Experiment:
+        return small(imputers=["mean", f"gain:{tmp_path / name}.safetensors"], compare_road=False, repeats=1)
+
+    plans = {name: plan_of(with_fill(name)) for name in ("one", "copy", "other")}
+    keys = {name: {job.key for job in found.jobs} for name, found in plans.items()}
+    assert set(plans["one"].points) == {"mean", "gain"}
+    assert keys["one"] == keys["copy"] != keys["other"]
+    run(tmp_path / "run", with_fill("one"))
+    assert "gain" in save_results(tmp_path / "run")[1]
+    with pytest.raises(InputError, match="each name once"):
+        small(imputers=[f"gain:{tmp_path}/one.safetensors", f"gain:{tmp_path}/other.safetensors"])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from roadworthy.cli import audit_imputers
+from roadworthy.cli import audit_agreement, audit_imputers, audit_self
 
 app = typer.Typer(no_args_is_help=True, help="Can the numbers be trusted? Audits of fills, rankings and strategies.")
 app.command("imputers")(audit_imputers.imputers)
+app.command("agreement")(audit_agreement.agreement)
+app.command("self")(audit_self.self_test)

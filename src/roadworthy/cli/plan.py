@@ -24,7 +24,8 @@ def groups(plan: Plan) -> dict[tuple[str, str], list[Job]]:
     for rows in plan.points.values():
         for method, _, fraction, _, key in rows:
             names.setdefault(key, method if fraction > 0 else "unmodified")
-    names |= {key: name for name, key in reversed(plan.facts["road"].items())}
+    for facts in (plan.facts["road"], plan.facts.get("audits", {})):
+        names |= {key: name for name, key in reversed(facts.items())}
     found: dict[tuple[str, str], list[Job]] = {}
     for job in plan.jobs:
         what = ", ".join(job.spec["sources"]) if job.kind == "maps" else names.get(job.key, "unmodified")

@@ -64,7 +64,7 @@ def evaluate(
     recipe: Any = None,
     validation_share: float = 0.0,
     judge: torch.nn.Module | None = None,
-    audit: Audit = "off",
+    audit: Audit = "quick",
 ) -> Result:
     """Compare attribution methods by what a model can still do after their units are removed.
 
@@ -184,6 +184,7 @@ def evaluate(
             checkpoint=checkpoint,
             progress=progress,
             intact_check=intact_check,
+            audit=audit,
         ).result()
     if isinstance(classes, str) or not hasattr(classes, "__iter__"):
         raise InputError(f"classes: got {classes!r}, expected the names of the classes")

@@ -61,6 +61,7 @@ class Retraining:
     checkpoint: str | Path | None
     progress: Progress | None
     intact_check: Any = "raise"
+    audit: Any = "quick"
     _maps: dict[str, dict[str, MapRows]] = field(default_factory=dict)
     _built: Any = field(default_factory=weakref.WeakSet)
     _digests: dict[str, str] = field(default_factory=dict)
@@ -99,7 +100,28 @@ class Retraining:
             for repeat in grid.repeats
             for treatment in grid.treatments()
         }
-        return gather(grid, lambda treatment, repeat: points[treatment, repeat], self._facts(warned, retrainer))
+        result = gather(grid, lambda treatment, repeat: points[treatment, repeat], self._facts(warned, retrainer))
+        labels = max(int(split.labels.max()) for split in (self.train, self.test))
+        result.audit.update(self._audited(filler, max(2, labels + 1)))
+        return result
+
+    def _audited(self, filler: Filler, classes: int) -> dict[str, Any]:
+        """Audit the masks of the training samples for leakage."""
+        if self.audit == "off" or not self._maps["train"]:
+            return {}
+        from roadworthy.evaluation.audit.training import audit_training
+
+        found = audit_training(
+            self.train,
+            self._maps["train"],
+            strategy=self.strategy,
+            imputers=[filler.imputer],
+            mean=filler.mean,
+            class_count=classes,
+            seed=self.seed,
+            effort=self.audit,
+        )
+        return {"leakage": found}
 
     def _point(self, retrainer: Retrainer, degrader: Degrader, treatment: Treatment) -> Point:
         maps = {part: rows.get(treatment.method) for part, rows in self._maps.items()}

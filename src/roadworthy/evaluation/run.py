@@ -71,7 +71,7 @@ class Run:
     progress: Progress | None
     classes: list[str]
     recorded: dict[str, Any]
-    audit: Audit = "off"
+    audit: Audit = "quick"
     units: int = 0
 
     def result(self, checkpoint: str | Path | None = None) -> Result:

@@ -101,7 +101,7 @@ def _result(
     if imputer != "noisy-linear":
         settings["noise"] = 0.0
     if road is not None:
-        settings["beside"] = {"road": _in_short(road)}
+        settings["beside"] = {"road": _in_short(road.view(0))}
     devices = sorted({str(read(keys[point]).head.get("device")) for point in keys if keys[point] in there})
     found = Facts(
         removed=facts["removed"],
@@ -116,7 +116,17 @@ def _result(
     result = gather(grid, find, found)
     if road is not None:
         result.method_info = result.method_info.merge(road.method_info, on="method", how="left")
+    audits = [read(key).head["leakage"] for name, key in _audits(plan, there).items() if name in result.methods]
+    if audits:
+        from roadworthy.evaluation.audit.training import merged
+
+        result.audit["leakage"] = merged(audits, imputer)
     return result
+
+
+def _audits(plan: Plan, there: set[str]) -> dict[str, str]:
+    """Return the audits that are there, by method; a plan of an earlier version has none."""
+    return {name: key for name, key in plan.facts.get("audits", {}).items() if key in there}
 
 
 def _point(record: Record) -> Point:
@@ -138,14 +148,15 @@ def _road(plan: Plan, there: set[str], read: Callable[[str], Record]) -> Result 
     scores = {name: np.stack([record.arrays[name] for record in found.values()]) for name in READOUTS}
     rows = [{"method": name, **record.head["method_info"]} for name, record in found.items()]
     ids = [str(sample) for sample in first.arrays["ids"]]
-    cost = [
-        ("road", name, "", 0.0, 0, float(record.head["seconds"]), int(record.head["images"]))
+    views = len(first.head["settings"]["views"])
+    cost = [  # of ROAD's own fill, which comes first
+        ("road", name, "", 0.0, 0, float(record.head["own_seconds"]), int(record.head["images"]) // views)
         for name, record in found.items()
     ]
     return Result(
         methods=list(found),
         **{name: first.head[name] for name in ("orders", "fractions", "removed")},
-        repeats=1,
+        repeats=views,
         ids=ids,
         scores=Scores(**scores, **{name: first.arrays[name] for name in ("labels", "targets", "predicted")}),
         classes=plan.facts["classes"],
@@ -175,7 +186,7 @@ def _cost(plan: Plan, there: set[str], read: Callable[[str], Record]) -> list[tu
         if job.kind == "train" or job.key not in there:
             continue
         head = read(job.key).head
-        what = ", ".join(head["sources"]) if job.kind == "maps" else job.label.removeprefix("ROAD of ")
+        what = ", ".join(head["sources"]) if job.kind == "maps" else job.label.partition(" of ")[2]
         rows.append((job.kind, what, "", 0.0, 0, float(head["seconds"]), int(head["images"])))
     return rows
 
@@ -204,7 +215,9 @@ def _missing(plan: Plan, store: Store, there: set[str]) -> list[str]:
     lines = []
     for name, labels in lacking.items():
         kind, state = name.split("/")
-        what = {"train": "trainings", "maps": "sets of maps", "road": "comparisons with ROAD"}[kind]
+        what = {
+            "train": "trainings", "maps": "sets of maps", "road": "comparisons with ROAD", "audit": "audits of masks"
+        }[kind]  # fmt: skip
         total = len(plan.of_kind(kind))
         shown = "; ".join(labels[:_SHOWN]) + (f"; and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else "")
         lines.append(f"{len(labels)} of {total} {what} {state}: {shown}")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from roadworthy.sweep.plan import RANDOM, Plan
 from roadworthy.sweep.probe import Probe, Rates, family_of
+from roadworthy.sweep.values import fill_name
 
 if TYPE_CHECKING:
     from roadworthy.records import Data
@@ -104,11 +105,13 @@ def seconds_of(job: Job, rates: Rates, counts: Mapping[str, int]) -> float:
         return counts[job.spec["split"]] * (rates.maps[family_of(job)] + rates.read)
     if job.kind == "road":
         copies = (2 if job.spec["order"] == "both" else 1) * len(job.spec["fractions"])
-        each = rates.degrade.get("noisy-linear", 0.0) + rates.score
+        each = sum(rates.degrade.get(fill_name(imputer), 0.0) + rates.score for imputer in job.spec["imputers"])
         return counts["test"] * (rates.read + copies * each)
+    if job.kind == "audit":
+        return rates.audit
     steps = epochs_of(job.spec["recipe"], counts["train"])
     removal = job.spec.get("removal")
-    prepare = rates.read + (rates.degrade.get(removal["imputer"], 0.0) if removal else 0.0)
+    prepare = rates.read + (rates.degrade.get(fill_name(removal["imputer"]), 0.0) if removal else 0.0)
     held = "memory" not in job.spec  # what does not fit is prepared anew each epoch
     redrawn = job.spec["treatment"]["kind"] == RANDOM and removal and removal.get("random_masks") != "fixed"
     passes = 1.0 if held and not redrawn else steps

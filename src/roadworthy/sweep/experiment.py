@@ -24,9 +24,16 @@ from pydantic import (
 
 from roadworthy.errors import InputError
 from roadworthy.sweep.checks import check_names
-from roadworthy.sweep.paths import absolute_maps, absolute_paths, absolute_recipe, absolute_source, absolute_weights
+from roadworthy.sweep.paths import (
+    absolute_imputers,
+    absolute_maps,
+    absolute_paths,
+    absolute_recipe,
+    absolute_source,
+    absolute_weights,
+)
 from roadworthy.sweep.settings_file import override, parse_assignments, told
-from roadworthy.sweep.values import as_bytes, as_methods, as_names, as_normalize, as_settings, as_shares, as_size
+from roadworthy.sweep.values import as_bytes, as_fills, as_methods, as_normalize, as_settings, as_shares, as_size
 from roadworthy.types import Reduction, Sign, Unit
 from roadworthy.yaml_files import read_yaml, to_yaml
 
@@ -158,7 +165,8 @@ class Experiment(_Spec):
             splits); a list of methods names each by itself.
         order: which units go first: the most relevant, the least relevant, or both in turn.
         fractions: shares removed, in (0, 1]; 0 is always evaluated.
-        imputers: what fills removed units; each is a result of its own.
+        imputers: what fills removed units; each is a result of its own. A network trained for it is given with its
+            file (made absolute): ``gain:FILE``.
         noise: sd of noisy-linear's noise, in pixel units.
         unit: ``"pixel"`` or ``"channel"``.
         sign: how signed values are ranked.
@@ -171,6 +179,7 @@ class Experiment(_Spec):
         select: ``"last"`` epoch, or the best on a ``"validation"`` split of the training samples; never on the test.
         validation_share: share of the training samples set aside for ``select="validation"``, in (0, 1).
         compare_road: also score the base model without retraining, for comparison.
+        audit: whether masks of the training samples give their class away: ``"quick"``, ``"thorough"`` or ``"off"``.
         snapshots: keep the weights every so many epochs for ``roadworthy eval``; 0 keeps none.
         keep_weights: keep the final weights of every training.
         memory: bytes of samples held in memory at a time, for each training.
@@ -192,7 +201,7 @@ class Experiment(_Spec):
     }
     order: Literal["morf", "lerf", "both"] | None = None
     fractions: Annotated[tuple[float, ...] | None, BeforeValidator(as_shares)] = None
-    imputers: Annotated[tuple[str, ...] | None, BeforeValidator(as_names)] = None
+    imputers: Annotated[tuple[str, ...] | None, BeforeValidator(as_fills), BeforeValidator(absolute_imputers)] = None
     noise: Annotated[float, Field(ge=0)] | None = None
     unit: Unit | None = None
     sign: Sign | None = None
@@ -204,6 +213,10 @@ class Experiment(_Spec):
     select: Literal["last", "validation"] = "last"
     validation_share: Share = 0.1
     compare_road: bool = True
+    # YAML reads a bare off as false
+    audit: Annotated[
+        Literal["quick", "thorough", "off"], BeforeValidator(lambda value: "off" if value is False else value)
+    ] = "quick"
     snapshots: Annotated[int, Field(ge=0)] = 0
     keep_weights: bool = False
     memory: Annotated[int, BeforeValidator(as_bytes), Field(ge=1)] = MEMORY

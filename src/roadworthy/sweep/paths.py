@@ -67,6 +67,21 @@ def is_record_pattern(source: Any) -> bool:
     return isinstance(source, str) and source.startswith(RECORDS)
 
 
+def absolute_imputers(imputers: Any, base: Path | None = None) -> Any:
+    """Return imputers with the file behind a colon, if there is one, made absolute; plain names stay.
+
+    Example:
+        >>> absolute_imputers(["mean", "gain:fill.safetensors"], Path("/runs"))
+        ['mean', 'gain:/runs/fill.safetensors']
+    """
+    if isinstance(imputers, (list, tuple)):
+        return [absolute_imputers(imputer, base) for imputer in imputers]
+    if not isinstance(imputers, str) or ":" not in imputers:
+        return imputers
+    name, _, path = imputers.partition(":")
+    return f"{name}:{anchored(path, base)}"
+
+
 def absolute_recipe(recipe: Any, base: Path | None = None) -> Any:
     """Return a recipe with the file that it is, or begins with, made absolute; names stay.
 
@@ -91,6 +106,8 @@ def absolute_paths(content: Mapping[str, Any], base: Path) -> dict[str, Any]:
         found["model"] = _with(found["model"], "weights", absolute_weights, base)
     if found.get("recipe"):
         found["recipe"] = absolute_recipe(found["recipe"], base)
+    if "imputers" in found:
+        found["imputers"] = absolute_imputers(found["imputers"], base)
     if isinstance(found.get("methods"), Mapping):
         found["methods"] = {name: _absolute_method(source, base) for name, source in found["methods"].items()}
     return found

@@ -15,9 +15,11 @@ import roadworthy
 from roadworthy.errors import DataError
 from roadworthy.sweep.experiment import Experiment
 from roadworthy.sweep.job import Job
+from roadworthy.sweep.values import fill_name
 
 FORMAT = 1
 RANDOM = "random"
+ROAD_FILL = "noisy-linear"
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,8 @@ class _Planner:
         self.experiment, self.data = experiment, data
         names = ("order", "fractions", "noise", "unit", "sign", "reduction", "random_masks")
         self.strategy = Strategy.of(experiment.strategy, **{name: getattr(experiment, name) for name in names})
-        self.imputers = list(experiment.imputers or [self.strategy.imputer])
+        self.fills = {fill_name(imputer): imputer for imputer in experiment.imputers or self.strategy.imputers}
+        self.imputers = list(self.fills)
         self.recipe = load_recipe(experiment.recipe)
         self.model = experiment.model.model_dump(mode="json")
         self.weights = self.model.pop("weights")
@@ -144,7 +147,10 @@ class _Planner:
                     )
         chosen = self.methods if self.experiment.compare_road else ()
         road = {name: self._add(self._road(name, base, maps.get(name))) for name in chosen}
-        return Plan(list(self.jobs.values()), points, {**self._facts(), "road": road}, self._runtime(base))
+        audited = maps if self.experiment.audit != "off" else {}
+        audits = {name: self._add(self._audit(name, about)) for name, about in audited.items()}
+        facts = {**self._facts(), "road": road, "audits": audits}
+        return Plan(list(self.jobs.values()), points, facts, self._runtime(base))
 
     def _add(self, job: Job) -> str:
         return self.jobs.setdefault(job.key, job).key
@@ -204,10 +210,15 @@ class _Planner:
         label = f"{treatment}{with_imputer}, repeat {repeat}"
         return Job("train", spec, needs, label, float(self._train_images()))
 
+    def _fill(self, imputer: str) -> str:
+        """Return an imputer as jobs know it: a file by its content."""
+        name, colon, path = self.fills.get(imputer, imputer).partition(":")
+        return f"{name}:{self._file(path)}" if colon else name
+
     def _removal(self, kind: str, imputer: str) -> dict[str, Any]:
         """Return the fields of the strategy that matter to a treatment."""
         strategy = self.strategy
-        found: dict[str, Any] = {"imputer": imputer, "unit": strategy.unit}
+        found: dict[str, Any] = {"imputer": self._fill(imputer), "unit": strategy.unit}
         if imputer == "noisy-linear":
             found["noise"] = strategy.noise
         if strategy.mean is not None:
@@ -285,14 +296,35 @@ class _Planner:
             "fractions": list(strategy.fractions),
             "seed": self.experiment.seed,
             "target": self.experiment.maps.target,
+            # ROAD's own fill first: it is what stands beside the results
+            "imputers": [self._fill(imputer) for imputer in dict.fromkeys((ROAD_FILL, *self.imputers))],
             "removal": {field: getattr(strategy, field) for field in ("unit", "sign", "reduction", "noise")},
         }
         needs = [base["trained"]] if "trained" in base else []
         if maps is not None:
             spec["maps"] = maps[0]
             needs += [key for key in maps[1] if self.jobs[key].spec["split"] == "test"]
-        cost = len(self.data.test) * len(strategy.orders) * len(strategy.fractions) / 3
+        copies = len(strategy.orders) * len(strategy.fractions) * len(spec["imputers"])
+        cost = len(self.data.test) * copies / 3
         return Job("road", spec, tuple(needs), f"ROAD of {name}", cost)
+
+    def _audit(self, name: str, maps: tuple[dict[str, Any], tuple[str, ...]]) -> Job:
+        strategy = self.strategy
+        fields = ("order", "unit", "sign", "reduction", "noise", "ties")
+        spec = {
+            **self.common,
+            "name": name,
+            "maps": maps[0],
+            "fractions": list(strategy.fractions),
+            "imputers": [self._fill(imputer) for imputer in self.imputers],
+            "removal": {field: getattr(strategy, field) for field in fields},
+            "seed": self.experiment.seed,
+            "effort": self.experiment.audit,
+        }
+        if strategy.mean is not None:
+            spec["mean"] = list(strategy.mean)
+        needs = tuple(key for key in maps[1] if self.jobs[key].spec["split"] == "train")
+        return Job("audit", spec, needs, f"audit of {name}", float(len(self.data.train)) / 4)
 
     def _facts(self) -> dict[str, Any]:
         import numpy as np
@@ -334,5 +366,6 @@ class _Planner:
             "snapshots": experiment.snapshots,
             "keep_weights": experiment.keep_weights,
             "base": base.get("trained", ""),
+            "fills": self.fills,
             "files": self.hashes,
         }

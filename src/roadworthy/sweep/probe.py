@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from roadworthy.sweep.plan import ROAD_FILL
+
 if TYPE_CHECKING:
     from roadworthy.attribution import Settings
     from roadworthy.records import Batch, Data
@@ -34,6 +36,7 @@ class Rates:
         maps: the maps of a family, by :func:`family_of`.
         map_bytes: bytes of these.
         counted: sources of maps that were not run: too slow for a probe, so their passes were counted.
+        audit: seconds of one audit of a method's masks, not of an image.
         weights: bytes of the network's weights.
         seconds: what the probe took.
     """
@@ -45,6 +48,7 @@ class Rates:
     maps: Mapping[str, float]
     map_bytes: Mapping[str, int]
     counted: tuple[str, ...]
+    audit: float
     weights: int
     seconds: float
 
@@ -79,6 +83,7 @@ class Probe:
             maps=maps,
             map_bytes=sizes,
             counted=counted,
+            audit=self._audit(),
             weights=sum(value.numel() * value.element_size() for value in self._net.state_dict().values()),
             seconds=time.perf_counter() - began,
         )
@@ -116,7 +121,7 @@ class Probe:
     def _imputers(self) -> list[str]:
         wanted = list(self.plan.points)
         if any(job.kind == "road" for job in self.jobs):
-            wanted.append("noisy-linear")
+            wanted.append(ROAD_FILL)
         return list(dict.fromkeys(wanted))
 
     def _degrade(self, batch: Batch, imputer: str) -> float:
@@ -134,7 +139,7 @@ class Probe:
         changes = {name: getattr(self.experiment, name) for name in names}
         strategy = Strategy.of(self.experiment.strategy, imputer=imputer, **changes)
         mean = torch.tensor(self.data.mean if strategy.mean is None else strategy.mean, dtype=torch.float32)
-        fill = resolve_imputer(imputer, noise=strategy.noise)
+        fill = resolve_imputer(self.plan.runtime["fills"].get(imputer, imputer), noise=strategy.noise)
         filler = Filler(fill, mean, self.experiment.seed, device_of(len, self.device))
         values = normal_fields(0, "probe", batch.ids, tuple(batch.images.shape[1:]))
         split = Degrader(strategy, filler, 0).split(
@@ -149,6 +154,35 @@ class Probe:
 
         degrade()  # compiles, where that is done
         return _timed(degrade)[1] / len(batch.ids)
+
+    def _audit(self) -> float:
+        """Return the seconds of one audit: of one on fewer samples, as many times as it has more."""
+        if not any(job.kind == "audit" for job in self.jobs):
+            return 0.0
+        import torch
+
+        from roadworthy.evaluation import Strategy
+        from roadworthy.evaluation.audit.collect import SAMPLES
+        from roadworthy.evaluation.audit.training import audit_training
+        from roadworthy.evaluation.treatment import MapRows
+        from roadworthy.imputation import resolve_imputer
+        from roadworthy.rng import normal_fields
+
+        whole = min(SAMPLES, len(self.data.train))
+        part = self.data.train.take(min(whole, 256), 0)
+        names = ("order", "fractions", "unit", "sign", "reduction")
+        changes = {name: getattr(self.experiment, name) for name in names}
+        values = normal_fields(0, "probe", part.ids, part.shape)
+        options: dict[str, Any] = {
+            "strategy": Strategy.of(self.experiment.strategy, **changes),
+            "imputers": [resolve_imputer(fill) for fill in self.plan.runtime["fills"].values()],
+            "mean": torch.tensor(self.data.mean, dtype=torch.float32),
+            "class_count": len(self.data.classes),
+            "seed": 0,
+            "effort": self.experiment.audit,
+        }
+        seconds = _timed(lambda: audit_training(part, {"probe": MapRows("probe", values, part.ids)}, **options))[1]
+        return seconds * whole / len(part)
 
     def _maps(self, batch: Batch, train: float) -> tuple[dict[str, float], dict[str, int], tuple[str, ...]]:
         """Return seconds and bytes of a sample's maps by family; families too slow to run are counted in passes."""

@@ -20,11 +20,11 @@ from roadworthy.errors import DataError, RoadworthyWarning
 from roadworthy.evaluation import Strategy, evaluate
 from roadworthy.evaluation.degrade import Filler
 from roadworthy.evaluation.maps import Saved
-from roadworthy.evaluation.result import READOUTS
+from roadworthy.evaluation.result import READOUTS, Result
 from roadworthy.evaluation.retrain import Retrainer, Trained
 from roadworthy.evaluation.treatment import Degrader, MapRows, Treatment
 from roadworthy.forward import device_of
-from roadworthy.imputation import resolve_imputer
+from roadworthy.imputation import Imputer, resolve_imputer
 from roadworthy.model import Recipe, load_model, save_weights
 from roadworthy.provenance import ids_hash, versions
 from roadworthy.records import Data, Split
@@ -52,7 +52,7 @@ def perform(folder: Path, job: Job, device: str = "cpu") -> None:
         DataError: the data, or a file the job needs, are not what they were when the sweep was planned.
     """
     trial = Trial(Path(folder), job, device)
-    work = {"train": trial.train, "maps": trial.maps, "road": trial.road}[job.kind]
+    work = {"train": trial.train, "maps": trial.maps, "road": trial.road, "audit": trial.audit}[job.kind]
     record = work()
     record.head |= {"kind": job.kind, "label": job.label, "device": device, "versions": versions()}
     trial.store.write(job.key, record)
@@ -143,10 +143,14 @@ class Trial:
     def _degrader(self, treatment: Treatment) -> Degrader:
         removal = _tuples(self.spec.get("removal", {}))
         strategy = Strategy(name="sweep", training="retrain", **removal)
-        imputer = resolve_imputer(strategy.imputer, noise=strategy.noise)
+        imputer = self._imputer(strategy.imputer, strategy.noise)
         mean = torch.tensor(self.data.mean if strategy.mean is None else strategy.mean, dtype=torch.float32)
         place = device_of(len, self.device)
         return Degrader(strategy, Filler(imputer, mean, self.spec["seed"], place), self.spec["repeat"])
+
+    def _imputer(self, name: str, noise: float) -> Imputer:
+        kind, colon, digest = name.partition(":")
+        return resolve_imputer(f"{kind}:{self._file(digest)}" if colon else kind, noise=noise)
 
     def _rows(self, part: str) -> MapRows:
         about = self.spec["maps"]
@@ -217,7 +221,31 @@ class Trial:
         elif spec["removal"]["unit"] == "channel":  # the control has one value for a position
             test = self.data.test
             maps = Saved(normal_fields(spec["seed"], "random-map", test.ids, test.shape), ids=test.ids)
-        result = evaluate(
+        parts: list[Result] = []
+        seconds: list[float] = []
+        for name in spec["imputers"]:
+            parts.append(self._road_with(name, maps))
+            seconds.append(time.perf_counter() - began - sum(seconds))
+        first = parts[0]
+        info = first.method_info.iloc[0].drop("method").to_dict()
+        head = {
+            "orders": first.orders,
+            "fractions": first.fractions,
+            "removed": first.removed,
+            "settings": first.settings | {"views": [view for part in parts for view in part.views]},
+            "warnings": sorted({text for part in parts for text in part.warnings}),
+            "method_info": {name: None if value is None else float(value) for name, value in info.items()},
+            "images": first.n * len(first.orders) * (len(first.fractions) - 1) * len(parts),
+            "seconds": sum(seconds),
+            "own_seconds": seconds[0],
+        }
+        arrays = {name: np.concatenate([part.scores[name][0] for part in parts], axis=2) for name in READOUTS}
+        arrays |= {name: getattr(first.scores, name) for name in ("labels", "targets", "predicted")}
+        return Record(json.loads(json.dumps(head)), arrays | {"ids": np.array(first.ids)})
+
+    def _road_with(self, imputer: str, maps: Any) -> Result:
+        spec = self.spec
+        return evaluate(
             self._base(spec["base"]),
             self.data.test,
             None,
@@ -225,6 +253,7 @@ class Trial:
             strategy="road",
             order=spec["order"],
             fractions=spec["fractions"],
+            imputer=self._imputer(imputer, spec["removal"]["noise"]),
             target=spec["target"],
             seed=spec["seed"],
             mean=self.data.mean,
@@ -232,22 +261,30 @@ class Trial:
             device=self.device,
             intact_check="warn",
             sheet=0,
-            **spec["removal"],
+            audit="off",  # a job of its own, for the masks that networks are trained on
+            **{name: value for name, value in spec["removal"].items() if name != "noise"},
         )
-        info = result.method_info.iloc[0].drop("method").to_dict()
-        head = {
-            "orders": result.orders,
-            "fractions": result.fractions,
-            "removed": result.removed,
-            "settings": result.settings,
-            "warnings": result.warnings,
-            "method_info": {name: None if value is None else float(value) for name, value in info.items()},
-            "images": result.n * len(result.orders) * (len(result.fractions) - 1),
-            "seconds": time.perf_counter() - began,
-        }
-        arrays = {name: result.scores[name][0] for name in READOUTS}
-        arrays |= {name: getattr(result.scores, name) for name in ("labels", "targets", "predicted")}
-        return Record(json.loads(json.dumps(head)), arrays | {"ids": np.array(result.ids)})
+
+    # audit
+
+    def audit(self) -> Record:
+        """Look for leakage through the masks of the training samples."""
+        from roadworthy.evaluation.audit.training import audit_training
+
+        began, spec = time.perf_counter(), self.spec
+        removal = {**spec["removal"], "fractions": tuple(spec["fractions"])}
+        found = audit_training(
+            self.data.train,
+            {spec["name"]: self._rows("train")},
+            strategy=Strategy(name="sweep", **removal),
+            imputers=[self._imputer(name, removal["noise"]) for name in spec["imputers"]],
+            mean=torch.tensor(spec.get("mean", self.data.mean), dtype=torch.float32),
+            class_count=len(self.data.classes),
+            seed=spec["seed"],
+            effort=spec["effort"],
+        )
+        head = {"leakage": found, "images": found["n"], "seconds": time.perf_counter() - began}
+        return Record(json.loads(json.dumps(head)), {})
 
 
 def _warn_at_chance(trained: Trained, classes: int) -> None:

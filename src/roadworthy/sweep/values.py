@@ -60,6 +60,23 @@ def as_names(value: Any) -> Any:
     return tuple(names)
 
 
+def as_fills(value: Any) -> Any:
+    """Read a name or a list of names of imputers; each makes a result, called what stands before the colon."""
+    found = as_names(value)
+    as_names(None if found is None else [fill_name(imputer) for imputer in found])
+    return found
+
+
+def fill_name(imputer: str) -> str:
+    """Return what the result of an imputer is called.
+
+    Example:
+        >>> fill_name("gain:/runs/gain.safetensors"), fill_name("mean")
+        ('gain', 'mean')
+    """
+    return imputer.partition(":")[0]
+
+
 def as_methods(value: Any) -> Any:
     """Read a mapping, or a list of methods that are named by themselves.
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 SAMPLES = 1000
-_BYTES = 2**28  # of images held for it
+BYTES = 2**28  # of images held for it
 
 
 class Part(NamedTuple):
@@ -57,7 +57,7 @@ class AuditSamples:
             return
         if self._count == 0 and len(images):
             one = images[0].numel() * images.element_size()
-            self.most = min(self.most, max(1, _BYTES // one))
+            self.most = min(self.most, max(1, BYTES // one))
         self._parts.append(make)
         self._kept_as += kept_as
         self._count += len(images)
