@@ -3,8 +3,8 @@
 Each image carries its class pattern in four cells of a 4 x 4 grid, with strengths from 1 down to 0.25, and that of a
 rival class in three others, weaker in all; the rest is empty. The network measures how much of each pattern each cell
 holds and adds up: its logits are these sums. So what a cell is worth for the probability of the class can be computed
-exactly, as its Shapley value over all 65,536 sets of cells, and within a cell each pixel's share is its term of the
-sum. Nothing is learnt and nothing is estimated.
+exactly, as its Shapley value over all sets of cells, and within a cell each pixel's share is its term of the sum.
+Nothing is learnt and nothing is estimated.
 """
 
 from __future__ import annotations
@@ -114,9 +114,16 @@ class Wired:
     ids: list[str]
 
     def worth(self) -> np.ndarray:
-        """Return what each cell is worth for the probability of the class: exact Shapley values, (N, 16)."""
-        rows = range(len(self.labels))
-        return np.stack([shapley_values(_game(self.strengths[row], int(self.labels[row]))) for row in rows])
+        """Return what each cell is worth for the probability of the class: exact Shapley values, (N, 16).
+
+        Empty cells add nothing to any set, so they are worth 0 and change nothing for the others: sets of the cells
+        that hold something are enough.
+        """
+        found = np.zeros((len(self.labels), GRID * GRID))
+        for row, strengths in enumerate(self.strengths):
+            held = strengths.any(axis=0)
+            found[row, held] = shapley_values(_game(strengths[:, held], int(self.labels[row])))
+        return found
 
     def maps(self, seed: int = 0) -> dict[str, np.ndarray]:
         """Return the six maps (N, 24, 24), best first."""
