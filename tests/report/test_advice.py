@@ -133,6 +133,15 @@ def test_retraining_is_trusted_as_far_as_its_masks(
         assert "do not believe ROAR with it here; ROAD beside it" in said(result, "The mean fill leaks 71 of 86")
 
 
+def test_a_doubt_about_random_masks_is_none(make_retrained: Make) -> None:
+    result = make_retrained(PLANTED)
+    result.audit["leakage"] = made_leakage(result, ["mean"], unsure=["random"])
+    assert verdict(result).level == "good"
+    assert said(result, "No leak was found behind the mean fill")
+    result.audit["leakage"] = made_leakage(result, ["mean"], {"random": 0.4})
+    assert "masks of random give the class away" in verdict(result).trust
+
+
 def test_a_leak_behind_another_fill_is_no_matter_for_this_one(make_retrained: Make) -> None:
     result = make_retrained(PLANTED)
     result.audit["leakage"] = made_leakage(result, ["mean", "zero"], {"ig": 0.8}, hidden=["mean"])

@@ -105,8 +105,9 @@ class Leakage:
         return max(rows, key=lambda row: row.ahead, default=None)
 
     def said(self, imputer: str, verdict: str) -> list[str]:
-        """The methods of which this is said behind an imputer."""
-        return [row.method for row in self.verdicts if (row.imputer, row.verdict) == (imputer, verdict)]
+        """The methods of which this is said behind an imputer; a doubt about random masks is none."""
+        rows = (row for row in self.verdicts if (row.imputer, row.verdict) == (imputer, verdict))
+        return [row.method for row in rows if (row.method, verdict) != ("random", OPEN)]
 
     @property
     def imputers(self) -> list[str]:

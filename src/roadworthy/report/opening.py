@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 
 from roadworthy.evaluation.result import Result
 from roadworthy.report.advice import advise
-from roadworthy.report.audits import CLEAN, LEAKS, leakage_of
+from roadworthy.report.audits import LEAKS, OPEN, leakage_of
 from roadworthy.report.findings import Findings, above_chance, chance, labelled
 from roadworthy.report.text import clean, escape, listed, number, percent
 from roadworthy.report.trust import notes, reasons
@@ -99,7 +99,7 @@ def _leakage_tile(result: Result) -> tuple[str, str, str]:
     if audit is None or not audit.verdicts:
         return "Masks that leak", "–", "not audited"
     hit = sum(row.verdict == LEAKS for row in audit.verdicts)
-    open_ = sum(row.verdict not in (LEAKS, CLEAN) for row in audit.verdicts)
+    open_ = sum(len(audit.said(imputer, OPEN)) for imputer in audit.imputers)
     note = f"{open_} cannot be told" if open_ else "methods by fills"
     return "Masks that leak", f"{hit} of {len(audit.verdicts)}", note
 
