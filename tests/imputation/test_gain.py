@@ -147,7 +147,7 @@ def test_the_training_is_bit_equal_also_after_a_stop(tmp_path: Path) -> None:
 
     def stop(count: int) -> None:
         done.append(count)
-        if sum(done) > 40:  # in the second epoch of 28 images
+        if sum(done) > 40:  # in the second epoch of 30 images
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -156,8 +156,8 @@ def test_the_training_is_bit_equal_also_after_a_stop(tmp_path: Path) -> None:
     again = train_gain(images, settings, seed=4, checkpoint=stopped, progress=seen.append)
     assert again.settings()["weights"] == straight.settings()["weights"]
     assert again.training == straight.training
-    assert seen[0] == 28
-    assert sum(seen) == 3 * 28
+    assert seen[0] == 30
+    assert sum(seen) == 3 * 30
     assert [path.name for path in stopped.parent.iterdir()] == ["gain.pt"]
     assert torch.equal(torch.get_rng_state(), state)
     assert train_gain(images, settings, seed=5).settings()["weights"] != straight.settings()["weights"]

@@ -40,6 +40,7 @@ DEFAULT_IMPUTERS = "noisy-linear,mean,image-mean,zero,blur"
 TRAINED = "gain"  # named without a file: trained here
 WEIGHTS = "gain.safetensors"
 CHECKPOINT = "gain.checkpoint.pt"
+_SHORT = {"fraction": "p", "predictor_error": "error", "base": "guessing", "agreement": "agrees"}
 
 
 def imputers(
@@ -184,11 +185,11 @@ def write(table: pd.DataFrame, settings: dict[str, Any], folder: Path) -> dict[s
 
 def show(table: pd.DataFrame, folder: Path) -> None:
     """Print the table without its intervals, a line for each imputer, and where the whole of it lies."""
-    spare = [column for column in table.columns if column.endswith(("_low", "_high"))] + ["n"]
+    spare = [column for column in table.columns if column.endswith(("_low", "_high"))] + ["n", "peeks"]
     title = f"imputers, {table.attrs['masks']} masks, n = {table.attrs['n']}"
     intact = table.attrs.get("intact_accuracy")
     title += "" if intact is None else f", intact accuracy {intact:.3f}"
-    shown = table.drop(columns=spare)
+    shown = table.drop(columns=spare).rename(columns=_SHORT)
     print_frame(shown.astype(object).where(shown.notna(), "–"), title)
     for line in table.attrs["verdicts"].values():
         out.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -175,10 +175,12 @@ class _Training:
                 "as many, or name another file"
             )
         if progress is not None and done:
-            progress(done * len(self.trained_on))
+            progress(done * self.images.count)
         for epoch in range(done, self.settings.epochs):
             losses = self._epoch(epoch, progress)
             error = self._held_out_error()
+            if progress is not None:
+                progress(len(self.held_out))
             self.history.append({**losses, "held_out_rmse": error})
             for plateau in self.plateaus.values():
                 plateau.step(losses["kept_mse"] if math.isnan(error) else error)
