@@ -217,7 +217,7 @@ def show(result: Result, written: dict[str, Path]) -> None:
     title = f"{ranking.attrs['score']} ({ranking.attrs['readout']}), n = {counted(result)}"
     print_frame(printed(ranking, result.readout), title)
     found = verdict(result)
-    for sentence in (found.leads, found.trust):
+    for sentence in (found.leads, found.trust, *found.advice):
         out.print(sentence, markup=False, highlight=False, soft_wrap=True)
     for line in result.missing:
         what = line.partition(": ")[0]
@@ -257,6 +257,7 @@ def as_record(result: Result, written: dict[str, Path]) -> dict[str, Any]:
     return {
         "verdict": [found.leads, found.trust],
         "trust": found.level,
+        "advice": list(found.advice),
         "score": ranking.attrs["score"],
         "direction": ranking.attrs["direction"],
         "readout": ranking.attrs["readout"],

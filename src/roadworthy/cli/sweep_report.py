@@ -102,7 +102,7 @@ def show_records(records: list[dict[str, Any]]) -> None:
         filled = f", fill: {record['imputer']}" if len(records) > 1 else ""
         title = f"{record['score']} ({record['readout']}), n = {record['counted']}{filled}"
         print_frame(printed(pd.DataFrame(record["ranking"]), record["readout"]), title)
-        for sentence in (*record["verdict"], f"report: {record['files']['report.html']}"):
+        for sentence in (*record["verdict"], *record.get("advice", ()), f"report: {record['files']['report.html']}"):
             out.print(sentence, markup=False, highlight=False, soft_wrap=True)
     if not records:
         out.print("No method's curve is complete yet, so there is nothing to rank.")
