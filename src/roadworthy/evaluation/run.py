@@ -111,6 +111,8 @@ class Run:
             return {}
         from roadworthy.evaluation.audit.leakage import audit_leakage
 
+        effort = self.audit
+
         def made() -> dict[str, Any]:
             part = samples.gathered()
             if part is None:
@@ -126,7 +128,7 @@ class Run:
                 seed=self.seed,
                 ids=part.ids,
                 target=self.examiner.target if isinstance(self.examiner.target, str) else "given",
-                effort=self.audit,
+                effort=effort,
             )
             return {"leakage": found}
 
