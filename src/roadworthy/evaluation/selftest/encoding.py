@@ -156,8 +156,9 @@ def encoding(found: Sequence[GateTest]) -> Trial:
     auroc = [one.auroc for one in found]
     alarms = sorted({name for one in found for name in one.withheld if name not in one.leaks})
     missed = sorted({name for one in found for name in one.leaks if name not in one.withheld})
-    lowest = min(one.gaps[name] for one in found for name in one.leaks)
-    highest = max(gap for one in found for name, gap in one.gaps.items() if name not in one.leaks)
+    gaps = [(gap, name in one.leaks) for one in found for name, gap in one.gaps.items()]
+    lowest = min((gap for gap, leaks in gaps if leaks), default=float("nan"))
+    highest = max((gap for gap, leaks in gaps if not leaks), default=float("nan"))
     return Trial(
         "M10",
         "kar",

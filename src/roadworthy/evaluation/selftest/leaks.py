@@ -196,14 +196,12 @@ def _clumps(of: Planted) -> np.ndarray:
 
 
 def _distance(of: Planted) -> np.ndarray:
-    """Two spots at any place; how far apart they are is the code."""
-    place = of.places("distance", 3)
+    """Two spots at any place; how far apart they are is the code (no farther than a small network sees at once)."""
+    place = of.places("distance", of.side // 4)
     _, row, column = _grid(of)
-    apart = (3 + 4 * of.classes)[:, None, None]
-    first = np.maximum(abs(row - place[:, :1, None]), abs(column - place[:, 1:, None]))
-    other = (place[:, 1:, None] + apart) % of.side
-    second = np.maximum(abs(row - place[:, :1, None]), abs(column - other))
-    return np.minimum(first, second) <= 1
+    apart = (3 + 2 * of.classes)[:, None, None]
+    down, right = abs(row - place[:, :1, None]), column - place[:, 1:, None] + 4
+    return (down <= 1) & (np.minimum(abs(right), abs(right - apart)) <= 1)
 
 
 CODES: Mapping[str, Callable[[Planted], np.ndarray]] = {

@@ -1,0 +1,103 @@
+"""Planted leaks and clean maps, and what M9 and M10 make of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from roadworthy.data import load_data
+from roadworthy.evaluation.audit.mask_only import mask_only
+from roadworthy.evaluation.selftest.encoding import (
+    GateTest,
+    area_under_roc,
+    encoding,
+    gate_test,
+    mask_leaks,
+)
+from roadworthy.evaluation.selftest.leaks import CODES, WEAK, Planted, clean, leaks
+from roadworthy.removal import removal_ranks, removed_at, tie_draw
+
+
+@pytest.fixture(scope="module")
+def planted() -> Planted:
+    return Planted.of(load_data("planted:n=4,test=400", seed=3).test, seed=3)
+
+
+def told(maps: np.ndarray, of: Planted) -> float:
+    """Return how often the class is told from which 12 % of the pixels are kept."""
+    ranks = removal_ranks(maps, tie_draw(0, of.ids, 576), "lerf")
+    return mask_only(removed_at(ranks, 0.88), of.classes, seed=0).accuracy
+
+
+def test_every_leak_tells_the_class_by_its_masks_and_clean_maps_do_not(planted: Planted) -> None:
+    bad, good = leaks(planted), clean(planted)
+    assert (len(bad), len(good)) == (20, 16)
+    assert list(bad) == [*CODES, *WEAK]
+    for name, maps in (bad | good).items():
+        assert maps.shape == (400, 24, 24), name
+        assert maps.dtype == np.float32, name
+    found = {name: told(maps, planted) for name, maps in (bad | good).items()}
+    assert min(found[name] for name in CODES if name != "distance") > 0.7, found
+    assert min(found[name] for name in bad) > 0.35, found
+    assert found["edge"] > 0.5  # clean, and yet its shape tells the class: M9 alone is a warning
+    assert max(found[name] for name in good if name != "edge") < 0.35, found
+
+
+def test_codes_do_not_depend_on_where_the_pattern_is(planted: Planted) -> None:
+    elsewhere = replace(planted, truth=planted.truth[::-1].copy(), decoy=planted.decoy[::-1].copy())
+    for name, code in CODES.items():
+        np.testing.assert_array_equal(code(planted), code(elsewhere), err_msg=name)
+
+
+def test_maps_follow_from_the_seed(planted: Planted) -> None:
+    for make in (leaks, clean):
+        first, again, other = make(planted), make(planted), make(replace(planted, seed=4))
+        for name in first:
+            np.testing.assert_array_equal(first[name], again[name], err_msg=name)
+        assert any((first[name] != other[name]).any() for name in first)
+
+
+def test_area_under_the_curve_equals_that_of_scikit_learn() -> None:
+    draw = np.random.default_rng(0)
+    for _ in range(20):
+        values, positive = draw.integers(0, 6, 15) / 5, draw.random(15) < 0.4
+        if 0 < positive.sum() < 15:
+            assert area_under_roc(values, positive) == pytest.approx(roc_auc_score(positive, values))
+    assert np.isnan(area_under_roc([1.0, 2.0], [True, True]))
+
+
+def gaps(of: dict[str, float], masks: dict[str, float], leaking: tuple[str, ...]) -> GateTest:
+    rows = [
+        {"method": name, "keep": keep, "kar": 0.5 + gap, "judge": 0.5, "gap": gap, "gap_low": gap, "gap_high": gap}
+        for name, gap in of.items()
+        for keep in (0.06, 0.12)
+    ]
+    return GateTest(rows, masks, leaking, 100, 0)
+
+
+def test_the_gate_passes_where_leaks_lie_above_all_clean_maps() -> None:
+    masks = {"truth": 0.26, "edge": 0.9, "quadrant": 1.0}
+    sound = gaps({"truth": 0.0, "edge": 0.12, "quadrant": 0.6}, masks, ("quadrant",))
+    trial = encoding([sound])
+    assert (trial.measured, trial.passed) == (1.0, True)
+    assert "although clean: edge" in trial.note
+    assert encoding([gaps({"truth": 0.11, "quadrant": 0.6}, masks, ("quadrant",))]).passed is False
+    assert encoding([sound, gaps({"truth": 0.0, "edge": 0.7, "quadrant": 0.6}, masks, ("quadrant",))]).measured == 0.5
+    assert mask_leaks([sound]).passed is True
+    assert "tell the class: edge" in mask_leaks([sound]).note
+    assert mask_leaks([replace(sound, masks=masks | {"truth": 0.5})]).passed is False
+    assert mask_leaks([replace(sound, masks=masks | {"quadrant": 0.3})]).passed is False
+
+
+@pytest.mark.slow
+def test_the_gate_on_trained_networks(tmp_path: Path) -> None:
+    names = ("quadrant", "clumps", "truth", "blur 2", "random white")
+    found = gate_test(0, names=names, train=800, test=200, keeps=(0.12,), cache=str(tmp_path))
+    trial = encoding([found])
+    assert (trial.measured, trial.passed) == (1.0, True), found.gaps
+    assert found.withheld == ["quadrant", "clumps"]
+    assert mask_leaks([found]).passed
