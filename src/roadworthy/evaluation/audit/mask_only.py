@@ -175,9 +175,16 @@ def _scaled(traits: torch.Tensor) -> torch.Tensor:
 
 
 def _alike(traits: torch.Tensor) -> torch.Tensor:
-    """Return the Gaussian kernel of all pairs, (N, N)."""
-    size = traits.square().sum(1)
-    return (2 * traits @ traits.T).sub_(size[:, None]).sub_(size[None]).clamp_(max=0).exp_()
+    """Return the Gaussian kernel of all pairs, (N, N); three quarters of it are computed, it is symmetric."""
+    size, half = traits.square().sum(1), len(traits) // 2
+    alike = torch.empty(len(traits), len(traits))
+    first, second = slice(half), slice(half, None)
+    for rows, columns in ((first, first), (first, second), (second, second)):
+        closeness = 2 * traits[rows] @ traits[columns].T
+        closeness.sub_(size[rows, None]).sub_(size[None, columns]).clamp_(max=0)
+        torch.exp(closeness, out=alike[rows, columns])
+    alike[second, first] = alike[first, second].T
+    return alike
 
 
 def _answers(alike: torch.Tensor, classes: np.ndarray, sizes: list[int]) -> np.ndarray:
