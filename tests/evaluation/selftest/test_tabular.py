@@ -45,7 +45,8 @@ def test_wrong_orders_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     assert passed() == [True, True]
     assert passed(random=0.5) == [False, True]
     assert passed(worst=0.6) == [False, True]
-    assert passed(weights=0.66) == [False, True]
+    assert passed(weights=0.81) == [False, True]
+    assert passed(weights=0.53, recursive=0.53) == [False, True]
     assert passed(recursive=0.58) == [True, False]
 
 
