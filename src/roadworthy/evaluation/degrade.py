@@ -84,6 +84,7 @@ class Filler:
         noise: torch.Tensor | None,
         *,
         key: tuple[int | str, ...],
+        block: str = "",
         previous: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Fill images that lie at :attr:`place`.
@@ -92,14 +93,16 @@ class Filler:
             images: (N, C, ...) in pixel units.
             removed: bool, True = removed.
             noise: see :meth:`noise`.
-            key: what the draws of a callable imputer are keyed by.
+            key: what the draws of an imputer are keyed by: a callable's by ``block`` too.
+            block: the images of this batch.
             previous: the fill at a smaller share, to start from.
 
         Returns:
             The fill without noise, and with it.
         """
         mask = torch.from_numpy(removed).to(self.place)
-        generator = torch_generator(self.seed, "imputer", *key)
+        keys = key if self.imputer.per_image else (*key, block)
+        generator = torch_generator(self.seed, "imputer", *keys)
         mean = None if self.mean is None else self.mean.to(self.place)
         filled = self.imputer.fill(images, mask, mean=mean, previous=previous, generator=generator)
         return filled, filled if noise is None else add_noise(filled, mask, noise, self.imputer.noise)
@@ -167,5 +170,7 @@ def degraded(
                     removed = removed_at(ranks, fraction)
                     if chances is not None:  # such masks do not nest: there is no fill to start from
                         removed, filled = removed & (chances < strategy.removal_probability(fraction)), None
-                    filled, copies = filler.fill(images, removed, noise, key=(repeat, p, block), previous=filled)
+                    filled, copies = filler.fill(
+                        images, removed, noise, key=(repeat, p), block=block, previous=filled
+                    )
                     yield Copies(copies, m, o, p, repeat)

@@ -262,7 +262,6 @@ def _masked(batch: Batch, draw: RandomMasks, fillers: list[Filler], epoch: int =
         ids = [batch.ids[row] for row in rows]
         noise = filler.noise(ids, tuple(images.shape[1:]), epoch)
         part = images[rows].to(filler.place)
-        images[rows] = filler.fill(part, removed[rows], noise, key=("judge", epoch, ids_hash(ids)))[1].to(
-            images.device
-        )
+        filled = filler.fill(part, removed[rows], noise, key=("judge", epoch), block=ids_hash(ids))[1]
+        images[rows] = filled.to(images.device)
     return batch._replace(images=images)

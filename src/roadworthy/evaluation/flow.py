@@ -198,6 +198,7 @@ def evaluate(
         examiner.notes.add("noise", f"noise={noise} has no effect: {added}")
     fill_mean, mean_source = training_mean(chosen.mean if mean is None else mean, stats, model, stream)
     for filler in fillers:
+        examiner.notes.add(f"fill/{filler.name}", filler.caution(chosen.fractions))
         _check_mean(filler, chosen, fill_mean, mean_source, examiner.notes)
     run_seed = resolve_seed(seed)
     run = Run(

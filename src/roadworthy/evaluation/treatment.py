@@ -186,8 +186,9 @@ class Degrader:
                 self._ranks(Batch(images, torch.zeros(len(ids)), ids), treatment, maps), treatment.fraction
             )
         noise = self.filler.noise(ids, shape, self.repeat)
-        key = (self.repeat, str(treatment.fraction), ids_hash(ids))
-        return self.filler.fill(images.to(self.filler.place), removed, noise, key=key)[1].to(images.device)
+        key = (self.repeat, str(treatment.fraction))
+        filled = self.filler.fill(images.to(self.filler.place), removed, noise, key=key, block=ids_hash(ids))[1]
+        return filled.to(images.device)
 
     def _ranks(self, batch: Batch, treatment: Treatment, maps: MapRows) -> np.ndarray:
         values = block_values({maps.name: maps(batch.ids)}, batch, self.strategy)

@@ -13,7 +13,7 @@ import hashlib
 import json
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn
@@ -146,6 +146,7 @@ class Gain(Imputer):
     """
 
     name = "gain"
+    per_image = True
 
     def __init__(
         self,
@@ -220,17 +221,23 @@ class Gain(Imputer):
         fields = normal_fields(key, "gain", names, tuple(removed.shape[1:]))
         return torch.from_numpy(fields).to(centred.device)
 
+    def caution(self, fractions: Sequence[float]) -> str:
+        """Tell of shares beyond those it was trained for."""
+        share = max(fractions, default=0.0)
+        if share <= self.trained.missing + _SLACK:
+            return ""
+        return (
+            f"gain: {share:.0%} of an image is removed, this one was trained to fill at most "
+            f"{self.trained.missing:.0%}; train one with GainSettings(missing={math.ceil(share * 100) / 100:g}), "
+            "or evaluate smaller shares"
+        )
+
     def _warn_beyond(self, removed: torch.Tensor) -> None:
         share = float(removed.flatten(1).float().mean(1).max()) if len(removed) else 0.0
-        if share > self.trained.missing + _SLACK and not self._warned:
+        text = self.caution([share])
+        if text and not self._warned:
             self._warned = True
-            warnings.warn(
-                f"gain: {share:.0%} of an image is removed, this one was trained to fill at most "
-                f"{self.trained.missing:.0%}; train one with GainSettings(missing={math.ceil(share * 100) / 100:g}), "
-                "or evaluate smaller shares",
-                RoadworthyWarning,
-                stacklevel=3,
-            )
+            warnings.warn(text, RoadworthyWarning, stacklevel=3)
 
     def settings(self) -> dict[str, Any]:
         """Return name, a hash of the weights, the training's settings, and how many images it was trained on."""

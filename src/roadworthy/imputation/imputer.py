@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -24,10 +24,12 @@ class Imputer(abc.ABC):
         name: public name, recorded in results.
         noise: standard deviation, in pixel units, of the Gaussian noise that :func:`add_noise` adds to removed units
             after the fill; 0 for all but noisy-linear.
+        per_image: draws for each image from a stream of its own, so that the rest of a batch does not matter.
     """
 
     name: str
     noise: float = 0.0
+    per_image: bool = False
 
     @abc.abstractmethod
     def check(self, shape: tuple[int, ...], unit: str) -> None:
@@ -60,6 +62,10 @@ class Imputer(abc.ABC):
             previous: this imputer's fill of the same images for a smaller, nested mask, or None.
             generator: randomness of callables.
         """
+
+    def caution(self, fractions: Sequence[float]) -> str:
+        """Return what the user should know before these shares are removed; empty where there is nothing."""
+        return ""
 
     def settings(self) -> dict[str, Any]:
         """Return what a result records of the imputer, JSON-serialisable."""
