@@ -27,7 +27,7 @@ from roadworthy.removal import ranks_without_ties, removal_ranks, units_removed
 from roadworthy.rng import numpy_generator, permutations
 from roadworthy.types import Order
 
-_SAMPLES = {"quick": 600, "thorough": 4000}  # most that masks are taken from
+_SAMPLES = {"quick": 500, "thorough": 4000}  # most that masks are taken from
 _FOLDS = {"quick": 2, "thorough": 5}
 _LEAST = 20  # samples below which nothing can be told
 
@@ -64,7 +64,7 @@ def audit_leakage(
         seed: of the run: ties fall as they do there.
         ids: N sample ids.
         target: what ``classes`` are: ``"predicted"``, ``"label"`` or ``"given"``; recorded.
-        effort: ``"quick"``: at most 600 samples in 2 folds; ``"thorough"``: at most 4,000 in 5, larger predictors.
+        effort: ``"quick"``: at most 500 samples in 2 folds; ``"thorough"``: at most 4,000 in 5, larger predictors.
 
     Returns:
         JSON-serialisable: ``n``, ``classes``, ``target``, ``effort``, ``seconds``; ``chance`` with its band
