@@ -46,6 +46,9 @@ def self_test(
     effort: Annotated[
         Literal["quick", "full"], typer.Option("--effort", help="quick: two minutes; full: ten.")
     ] = "quick",
+    retraining: Annotated[
+        bool, typer.Option("--retraining", help="Also the tests of ROAR and of the leak gate, which take far longer.")
+    ] = False,
     seeds: Annotated[str | None, typer.Option("--seeds", help="Seeds of the benches, comma separated.")] = None,
     seed: SeedOption = 0,
     size: SizeOption = None,
@@ -63,7 +66,11 @@ def self_test(
     from roadworthy.evaluation.selftest import self_test as run
     from roadworthy.evaluation.selftest.contender import contenders
 
-    options: dict[str, Any] = {"effort": effort, "seeds": None if seeds is None else _whole(seeds)}
+    options: dict[str, Any] = {
+        "effort": effort,
+        "retraining": retraining,
+        "seeds": None if seeds is None else _whole(seeds),
+    }
     if strategies is not None:  # a wrong name is told before anything is trained
         options["strategies"] = contenders(parse_list(strategies, "strategies"))
     if folder is not None and folder.exists() and not folder.is_dir():

@@ -67,6 +67,17 @@ def test_scores_are_those_of_an_evaluation_with_that_strategy_alone(bench: Bench
     assert np.allclose(bench.scores(one), scores if higher else -scores, atol=2e-3)
 
 
+def test_with_even_shares_each_counts_alike(bench: Bench) -> None:
+    one = contender("road even")
+    result = bench.result(one.views[0])
+    columns = [result.fractions.index(share) for share in one.fractions]
+    curves = result.scores.top1[:, :, columns, 0].astype(float).mean(axis=2)
+    assert np.allclose(bench.scores(one), curves[:, 1] - curves[:, 0])
+    assert np.allclose(bench.scores(contender("road even morf")), -curves[:, 0])
+    assert np.allclose(bench.scores(contender("road lerf even")), curves[:, 1])
+    assert contender("symmetric ends").fractions == (0.05, 0.1, 0.2, 0.8, 0.9, 0.95)
+
+
 def test_scores_of_some_maps_are_rows_of_all_and_a_view_is_evaluated_once(bench: Bench) -> None:
     one = contender("road")
     everything = bench.scores(one)

@@ -21,7 +21,7 @@ def found() -> SelfTest:
         Trial("M3a ig", "morf | x", -0.66, "mean at least 0.9", False, "", 300, (0, 1)),
         Trial("M15 ig", "morf | x", float("nan"), "at most 300 images", False, "", 300, (0, 1)),
     ]
-    return SelfTest(trials, "quick", (0, 1), "planted", ["gradcam: left out"], 3.2)
+    return SelfTest(trials, ["gain", "morf | x"], "quick", (0, 1), "planted", ["gradcam: left out"], 3.2)
 
 
 def test_the_strategy_that_fails_least_is_believed_then_the_one_with_the_best_order() -> None:
@@ -30,6 +30,7 @@ def test_the_strategy_that_fails_least_is_believed_then_the_one_with_the_best_or
     assert found().verdict().startswith("Believe 'gain' here: it passes 3 of 3 tests; mean rank correlation")
     even = SelfTest(
         [Trial("M1", "a", 0.97, "", True), Trial("M1", "b", 0.98, "", True), Trial("M4", "b", 1, "", True)],
+        ["a", "b"],
         "quick",
         (0,),
         "planted",
@@ -38,19 +39,21 @@ def test_the_strategy_that_fails_least_is_believed_then_the_one_with_the_best_or
 
 
 def test_an_undefined_order_counts_as_none_and_a_failure_is_named() -> None:
-    only = SelfTest([Trial("M3a", "x", float("nan"), "", False), Trial("M4", "x", 1, "", True)], "quick", (0,), "p")
+    only = SelfTest(
+        [Trial("M3a", "x", float("nan"), "", False), Trial("M4", "x", 1, "", True)], ["x"], "quick", (0,), "p"
+    )
     assert only.standing() == [("x", 1, 0.0)]
     assert "passes 1 of 2 tests, failing M3a" in only.verdict()
-    none = SelfTest([Trial("M7", "x", 0.5, "", None)], "quick", (0,), "p")
+    none = SelfTest([Trial("M7", "x", 0.5, "", None)], ["x"], "quick", (0,), "p")
     assert none.verdict().startswith("No meta-test could be held")
 
 
 def test_the_text_marks_what_failed_and_explains_the_tests() -> None:
     text = found().to_text()
     lines = text.splitlines()
-    assert lines[0].split() == ["strategy", "M1", "M3a", "ig", "M15", "ig", "M5", "ig", "failed"]
-    assert lines[1].split() == ["gain", "0.980", "1.000", "75", "0.040", "0"]
-    assert lines[2].split() == ["morf", "|", "x", "0.990", "-0.660!", "undefined!", "–", "2"]
+    assert lines[0].split() == ["strategy", "M1", "M3a", "ig", "M5", "ig", "M15", "ig", "failed"]
+    assert lines[1].split() == ["gain", "0.980", "1.000", "0.040", "75", "0"]
+    assert lines[2].split() == ["morf", "|", "x", "0.990", "-0.660!", "–", "undefined!", "2"]
     assert "M3a ig: permuted ladder in its order (Spearman); mean at least 0.9" in lines
     assert "gradcam: left out" in lines
 
@@ -71,3 +74,12 @@ def test_files_hold_every_trial(tmp_path: Path) -> None:
     assert read["trials"][5]["measured"] == -0.66
     assert read["trials"][6]["measured"] is None
     assert read["verdict"] == found().verdict()
+
+
+def test_strategies_with_tests_of_their_own_kind_are_shown_and_not_believed() -> None:
+    held = [Trial("M1", "gain", 0.9, "", False), Trial("M10", "kar", 1.0, "", True), Trial("M2", "gain", 1, "", True)]
+    both = SelfTest(held, ["gain"], "full", (0,), "planted")
+    assert both.believed == "gain"
+    assert both.strategies == ["gain", "kar"]
+    assert both.ids == ["M1", "M2", "M10"]
+    assert both.to_text().splitlines()[2].split() == ["kar", "–", "–", "1.000", "0"]

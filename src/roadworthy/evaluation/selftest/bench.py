@@ -130,6 +130,9 @@ class Bench:
         orders = [result.orders.index(order) for order in one.orders]
         columns = [result.fractions.index(share) for share in shares]
         curves = over_samples(result, one.readout)[:, orders][:, :, columns]
+        if one.average == "shares":
+            heights = {order: curves[:, row, 1:].mean(axis=1) for row, order in enumerate(one.orders)}
+            return np.asarray(heights.get("lerf", 0.0) - heights.get("morf", 0.0))
         scores, _, higher = score(curves, list(one.orders), shares)
         return scores if higher else -scores
 

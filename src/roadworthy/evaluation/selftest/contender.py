@@ -7,8 +7,8 @@ orders and all readouts gives the scores of every strategy that asks the same ju
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
 
 from roadworthy.errors import InputError
 from roadworthy.evaluation.strategy import Strategy, presets
@@ -42,6 +42,8 @@ class Contender:
         readout: what its curves are made of.
         fractions: shares removed, without 0.
         repeats: how often draws are made anew.
+        average: ``"area"``: the area under the curve on its true shares; ``"shares"``: the plain mean over the
+            shares, so that each counts alike however far apart they lie.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Contender:
     readout: str
     fractions: tuple[float, ...]
     repeats: int = 1
+    average: Literal["area", "shares"] = "area"
 
     @property
     def symmetric(self) -> bool:
@@ -58,6 +61,9 @@ class Contender:
 
 
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
+ENDS = (0.05, 0.1, 0.2, 0.8, 0.9, 0.95)
+"""Shares near none and near all, where only the top of a map decides: what goes first, and what is left last."""
+_ORDERS, _READOUTS, _EVEN = ("morf", "lerf"), ("probability", "logit", "top1"), ("even", "ends")
 OFFERED = (
     "symmetric",
     "symmetric probability",
@@ -96,7 +102,8 @@ def contender(strategy: str | Strategy) -> Contender:
 
     A name is a preset, or one of ``symmetric``, ``untouched gain``, ``fine-tuned gain`` (both orders, mean fill),
     ``mean`` and ``fine-tuned``; with ``morf`` or ``lerf`` behind it only that order counts, with ``probability`` or
-    ``logit`` that readout.
+    ``logit`` that readout. ``even`` lets each of its shares count alike, ``ends`` does so with the shares near none
+    and near all.
 
     Raises:
         InputError: an unknown name, or a strategy that trains a network for each explanation: those are no part of
@@ -110,12 +117,16 @@ def contender(strategy: str | Strategy) -> Contender:
         return _from_strategy(strategy.name, strategy)
     words = strategy.split()
     changes: dict[str, Any] = {}
-    while words and words[-1] in ("morf", "lerf", "probability", "logit", "top1"):
+    average: Literal["area", "shares"] = "area"
+    while len(words) > 1 and words[-1] in (*_ORDERS, *_READOUTS, *_EVEN):
         word = words.pop()
-        changes["order" if word in ("morf", "lerf") else "readout"] = word
+        if word in _EVEN:
+            average, changes = "shares", changes | ({"fractions": ENDS} if word == "ends" else {})
+        else:
+            changes["order" if word in _ORDERS else "readout"] = word
     base = " ".join(words)
     found = _COMBINED[base] if base in _COMBINED else presets[base]
-    return _from_strategy(strategy, Strategy.of(found, **changes))
+    return replace(_from_strategy(strategy, Strategy.of(found, **changes)), average=average)
 
 
 def _from_strategy(name: str, strategy: Strategy) -> Contender:

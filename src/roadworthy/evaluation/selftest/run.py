@@ -13,10 +13,15 @@ from roadworthy.errors import InputError
 from roadworthy.evaluation.selftest import natural, nulls, trials
 from roadworthy.evaluation.selftest.bench import Bench, planted_bench
 from roadworthy.evaluation.selftest.contender import OFFERED, Contender, View, contenders, shares_by_view
+from roadworthy.evaluation.selftest.encoding import encoding, gate_test, mask_leaks
+from roadworthy.evaluation.selftest.invariance import invariance
 from roadworthy.evaluation.selftest.power import power
 from roadworthy.evaluation.selftest.record import Trial
+from roadworthy.evaluation.selftest.redundancy import redundancy, two_copies
 from roadworthy.evaluation.selftest.table import SelfTest
+from roadworthy.evaluation.selftest.tabular import tabular
 from roadworthy.evaluation.selftest.target import two_patterns, wrong_target
+from roadworthy.evaluation.selftest.wired import wired
 from roadworthy.evaluation.strategy import Strategy
 from roadworthy.records import Data
 from roadworthy.types import Progress
@@ -55,13 +60,14 @@ def self_test(
     bases: Sequence[str] = natural.BASES,
     seeds: Sequence[int] | None = None,
     effort: str = "quick",
+    retraining: bool = False,
     cache: str | None = None,
     progress: Progress | None = None,
 ) -> SelfTest:
     """Test strategies on cases whose right answer is known, and say which of them to believe.
 
     Without ``data`` and ``model`` the planted bench is used: images whose relevant pixels are known, and built maps
-    from the truth down to its inverse (M1, M3 to M8, M11, M14, M15). With a model and data of one's own, only what
+    from the truth down to its inverse (M1 to M8 and M11 to M15). With a model and data of one's own, only what
     needs no truth: the ladders over real methods, null maps, inverse and empty maps, and how much smoothing raises a
     score.
 
@@ -74,6 +80,8 @@ def self_test(
         bases: methods on top of the ladders, for data of one's own.
         seeds: of the benches; by default 0 (quick), or 0, 1 and 2.
         effort: ``"quick"`` (under two minutes) or ``"full"``.
+        retraining: also hold the tests of strategies that train a network for each explanation (M9, M10, M16) on the
+            first seed; these take many times longer than all the rest.
         cache: folder of the trained networks of the planted bench.
         progress: called with the number of copies just scored. If it has a method ``begin(total, what)``, that is
             called first.
@@ -96,16 +104,22 @@ def self_test(
     level, began = EFFORTS[effort], time.monotonic()
     found = contenders(strategies or (QUICK if effort == "quick" else OFFERED))
     chosen = level.seeds if seeds is None else tuple(seeds)
+    if retraining and data is not None:
+        raise InputError("retraining: its tests need planted data; leave out data and model")
     if not chosen:
         raise InputError("seeds: got none, expected at least one")
     notes: list[str] = []
     if data is None or model is None:
-        made, notes = _planted(found, chosen, level, cache, progress), []
+        made = _planted(found, chosen, level, cache, progress)
+        if retraining:
+            made += _retrained(chosen, cache)
         subject = "planted"
     else:
-        made, notes = _own(found, data, model, chosen, level, bases, progress)
+        found, notes = _possible(found, model)
+        made = _own(found, data, model, chosen, level, bases, notes, progress)
         subject = data.name
-    return SelfTest(made, effort, chosen, subject, notes, round(time.monotonic() - began, 1))
+    tested = [one.name for one in found]
+    return SelfTest(made, tested, effort, chosen, subject, notes, round(time.monotonic() - began, 1))
 
 
 def _planted(
@@ -116,18 +130,24 @@ def _planted(
         nulls.with_nulls(planted_bench(seed, shares, n=level.n, real=False, cache=cache, progress=progress))
         for seed in seeds
     ]
-    doubled = [two_patterns(bench) for bench in benches]
+    doubled, copied = [two_patterns(bench) for bench in benches], [two_copies(bench) for bench in benches]
     panels = nulls.null_bench(benches[0], level.panels, n=level.panel_n)
-    _announce(progress, [*benches, *doubled, panels])
-    made: list[Trial] = []
+    _announce(progress, [*benches, *doubled, *copied, panels])
+    made = wired(found, seeds=seeds)
     for one in found:
         made += trials.suite(benches, one)
         made += [trials.ladder_order(benches, one, kind) for kind in ("permuted", "swapped")]
         made += [test(benches, one) for test in (trials.inverse, trials.smoothing, nulls.null_gap)]
         made.append(nulls.null_panels(panels, one, level.panels))
         made += [trials.decoy(benches, one), trials.empty(benches, one), wrong_target(doubled, one)]
-        made.append(power(benches, one))
+        made += [redundancy(copied, one), invariance(benches[:1], one), power(benches, one)]
     return made
+
+
+def _retrained(seeds: tuple[int, ...], cache: str | None) -> list[Trial]:
+    """Hold the meta-tests of strategies that train a network for each explanation: M9, M10 and M16."""
+    gates = [gate_test(seed, cache=cache) for seed in seeds[:1]]
+    return [mask_leaks(gates), encoding(gates), *tabular()]
 
 
 def _own(
@@ -137,9 +157,9 @@ def _own(
     seeds: tuple[int, ...],
     level: Effort,
     bases: Sequence[str],
+    notes: list[str],
     progress: Progress | None,
-) -> tuple[list[Trial], list[str]]:
-    found, notes = _possible(found, model)
+) -> list[Trial]:
     shares = shares_by_view(found)
     shares = {GATE: found[0].fractions} | shares
     benches, known = [], list(bases)
@@ -169,7 +189,7 @@ def _own(
     for one in found:
         made += _trials_of(one, benches, sound)
         made.append(nulls.null_panels(panels, one, level.panels))
-    return made, notes
+    return made
 
 
 def _trials_of(one: Contender, benches: list[Bench], sound: list[str]) -> Iterator[Trial]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ class SelfTest:
 
     Attributes:
         trials: what each meta-test found for each strategy.
+        tested: the strategies under test; others in ``trials`` have tests of their own kind, and are not compared.
         effort: ``"quick"`` or ``"full"``.
         seeds: seeds of the benches.
         subject: what was tested on: ``"planted"``, or the names of the data and the model.
@@ -50,6 +52,7 @@ class SelfTest:
     """
 
     trials: list[Trial]
+    tested: list[str]
     effort: str
     seeds: tuple[int, ...]
     subject: str
@@ -58,13 +61,14 @@ class SelfTest:
 
     @property
     def ids(self) -> list[str]:
-        """The meta-tests held, in the order held."""
-        return list(dict.fromkeys(trial.id for trial in self.trials))
+        """The meta-tests held, by number."""
+        return sorted(dict.fromkeys(trial.id for trial in self.trials), key=_number_of)
 
     @property
     def strategies(self) -> list[str]:
-        """The strategies tested, in the order given."""
-        return list(dict.fromkeys(trial.strategy for trial in self.trials))
+        """The strategies in the order of the table: those under test as they stand, then the others."""
+        others = dict.fromkeys(one.strategy for one in self.trials if one.strategy not in self.tested)
+        return [name for name, _, _ in self.standing()] + list(others)
 
     def trial(self, mark: str, strategy: str) -> Trial | None:
         """Return what one meta-test found for one strategy; None where it was not held."""
@@ -75,13 +79,13 @@ class SelfTest:
         return [one.id for one in self.trials if one.strategy == strategy and one.passed is False]
 
     def standing(self) -> list[tuple[str, int, float]]:
-        """Return the strategies, best first, with the number of tests failed and the mean rank correlation.
+        """Return the strategies under test, best first, with how many tests failed and the mean rank correlation.
 
         Fewest failures first; among equals the highest mean correlation over M1 and the ladders (an undefined one
         counts as 0), then the order given.
         """
         rows = []
-        for name in self.strategies:
+        for name in self.tested:
             rho = [
                 0.0 if one.measured != one.measured else one.measured
                 for one in self.trials
@@ -130,18 +134,18 @@ class SelfTest:
         """Return a table of strategies against meta-tests; a failed cell is set in bold with a cross."""
         ids = self.ids
         lines = ["| strategy | " + " | ".join(ids) + " | failed |", "|---" * (len(ids) + 2) + "|"]
-        for name, failures, _ in self.standing():
+        for name in self.strategies:
             cells = [self._cell(mark, name, "**{} ✗**") for mark in ids]
             shown = name.replace("|", "\\|")
-            lines.append(f"| {shown} | " + " | ".join(cells) + f" | {failures} |")
+            lines.append(f"| {shown} | " + " | ".join(cells) + f" | {len(self.failed(name))} |")
         return "\n".join([*lines, "", *(f"- {line}" for line in self._legend())]) + "\n"
 
     def to_text(self) -> str:
         """Return the same table for a terminal; a failed cell has an exclamation mark."""
         ids = self.ids
         table = [["strategy", *ids, "failed"]]
-        for name, failures, _ in self.standing():
-            table.append([name, *(self._cell(mark, name, "{}!") for mark in ids), str(failures)])
+        for name in self.strategies:
+            table.append([name, *(self._cell(mark, name, "{}!") for mark in ids), str(len(self.failed(name)))])
         widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
         lines = [
             "  ".join(
@@ -179,5 +183,12 @@ class SelfTest:
         return lines + self.notes
 
 
+def _number_of(mark: str) -> tuple[str, int, str]:
+    """Return what meta-tests are sorted by: ``M3a ig`` comes after all of ``M2``, and before ``M3b ig``."""
+    head, _, base = mark.partition(" ")
+    digits = re.sub(r"\D", "", head)
+    return base if base != "pairs" else "", int(digits or 0), mark
+
+
 def _number(mark: str, value: float) -> str:
-    return f"{value:.0f}" if mark.split()[0] in ("M4", "M15") and value == round(value) else f"{value:.3f}"
+    return f"{value:.0f}" if mark.split()[0] in ("M4", "M13", "M15") and value == round(value) else f"{value:.3f}"
