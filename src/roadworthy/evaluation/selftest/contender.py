@@ -61,16 +61,21 @@ class Contender:
 
 
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
-ENDS = (0.05, 0.1, 0.2, 0.8, 0.9, 0.95)
-"""Shares near none and near all, where only the top of a map decides: what goes first, and what is left last."""
+ENDS = (0.05, 0.1, 0.3, 0.7, 0.9, 0.95)
+"""Shares mirrored about a half, most of them near none and near all: there only the top of a map decides, what goes
+first and what is left last. In the middle a map of half the truth scores almost as the truth does."""
 _ORDERS, _READOUTS, _EVEN = ("morf", "lerf"), ("probability", "logit", "top1"), ("even", "ends")
 OFFERED = (
     "symmetric",
     "symmetric probability",
+    "symmetric ends",
+    "symmetric ends probability",
     "untouched gain",
     "untouched gain probability",
+    "untouched gain ends probability",
     "fine-tuned gain",
     "fine-tuned gain probability",
+    "fine-tuned gain ends probability",
     "road",
     "road morf",
     "road lerf",

@@ -48,7 +48,16 @@ EFFORTS = {
     "quick": Effort(seeds=(0,), n=150, panels=5, panel_n=100),
     "full": Effort(seeds=(0, 1, 2), n=300, panels=20, panel_n=100),
 }
-QUICK = ("symmetric", "untouched gain", "fine-tuned gain", "road", "road morf", "road lerf", "deletion")
+QUICK = (
+    "symmetric",
+    "symmetric ends probability",
+    "untouched gain ends probability",
+    "fine-tuned gain ends probability",
+    "road",
+    "road morf",
+    "road lerf",
+    "deletion",
+)
 GATE = View("untouched", "mean")
 
 
