@@ -181,3 +181,28 @@ def test_capped_removal_by_hand(toy) -> None:
     outside = torch.ones(50, 36).scatter(1, top, 0).view(50, 6, 6)
     assert (masks[:, 0, 0] * outside).sum() == 0
     assert torch.equal(masks[:, 0, 1], masks[:, 1, 1])  # with all units taken, methods cannot differ
+
+
+def test_a_thorough_audit_scores_by_single_patches_too(toy) -> None:
+    model, images, labels, maps = toy
+    settings = {"fractions": SHARES, "mean": [0.5]}
+    found = rw.evaluate(model, images, labels, maps, audit="thorough", train=(images, labels), **settings).audit
+    scores = found["idsds"]["scores"]
+    assert set(scores) == {"effect", "noise"}
+    assert scores["effect"]["score"] > scores["noise"]["score"]
+    assert "idsds" not in rw.evaluate(model, images, labels, maps, audit="thorough", **settings).audit
+    assert rw.evaluate(model, images, labels, maps, audit="off", **settings).audit == {}
+    assert set(rw.evaluate(model, images, labels, maps, **settings).audit) == {"leakage"}
+
+
+def test_a_run_that_goes_on_has_the_same_audit(toy, tmp_path) -> None:
+    model, images, labels, maps = toy
+    settings = {"fractions": SHARES, "mean": [0.5], "checkpoint": tmp_path}
+    first = rw.evaluate(model, images, labels, maps, **settings).audit
+    (kept,) = tmp_path.glob("audit-quick-*.json")
+    assert rw.evaluate(model, images, labels, maps, **settings).audit == first
+    kept.write_text("{")  # damaged: made anew, from blocks that are not scored again
+    again = rw.evaluate(model, images, labels, maps, **settings).audit
+    for found in (first, again):
+        found["leakage"].pop("seconds")
+    assert again == first

@@ -17,6 +17,7 @@ from PIL import Image
 import roadworthy as rw
 from roadworthy.attribution import open_maps
 from roadworthy.errors import AttributionError, DataError, InputError
+from roadworthy.evaluation.audit.gate import encoding_gap
 from roadworthy.evaluation.degrade import Filler
 from roadworthy.evaluation.result import READOUTS
 from roadworthy.evaluation.retrain import Retrainer
@@ -488,7 +489,7 @@ def test_memory_is_what_the_experiment_says_and_no_bound_where_all_fits(
 
 def test_masks_of_the_training_samples_are_audited(tmp_path: Path) -> None:
     experiment = small(
-        data__train=400, imputers=["mean", "noisy-linear"], repeats=1, audit="quick", compare_road=False, order="morf"
+        data__train=400, imputers=["mean", "noisy-linear"], repeats=1, audit="quick", compare_road=False
     )
     events = run(tmp_path, experiment)
     assert "audit of grad" in done(events)
@@ -500,7 +501,29 @@ def test_masks_of_the_training_samples_are_audited(tmp_path: Path) -> None:
         assert {(row["method"], row["imputer"]) for row in audit["verdicts"]} == {("grad", imputer)}
         assert {row["imputer"] for row in audit["imputers"]} == {imputer}
         assert rw.load_result(tmp_path / imputer).audit == collected.results[imputer].audit
-    assert "audit" in set(collected.results["mean"].cost["work"])
+        assert [(row["method"], row["keep"]) for row in collected.results[imputer].audit["gate"]] == [
+            ("grad", 0.06), ("grad", 0.12)
+        ]  # fmt: skip
+    assert {"audit", "judge"} <= set(collected.results["mean"].cost["work"])
+    # the same by hand, with the judge that was kept
+    plan, data = read_plan(tmp_path), open_data(experiment.data.model_dump(mode="json"))
+    (judge,) = plan.of_kind("judge")
+    network = rw.load_model("digits-cnn", data, weights=tmp_path / "models" / f"{judge.key}.safetensors")
+    maps = [
+        np.asarray(open_maps(next((tmp_path / "maps").glob(f"*/grad-{part}.zarr")))["grad"])
+        for part in ("train", "test")
+    ]
+    rows = encoding_gap(network, data.train, data.test, {"grad": tuple(maps)}, mean=data.mean, seed=0)
+    for made, kept in zip(rows, collected.results["mean"].audit["gate"], strict=True):
+        assert made["kar"] == pytest.approx(kept["kar"], abs=0.021)  # one sample of 50: threads may round otherwise
+        assert made["judge"] == pytest.approx(kept["judge"], abs=0.021)
+
+
+def test_without_lerf_no_gate_is_needed() -> None:
+    found = plan_of(small(audit="quick", order="morf"))
+    assert not found.of_kind("judge")
+    assert all("judge" not in job.spec for job in found.of_kind("audit"))
+    assert len(plan_of(small(audit="quick")).of_kind("judge")) == 1
 
 
 def test_a_trained_fill_is_known_by_its_content(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def road(
         typer.Option("--repeats", min=1, help="How often ties and noise are drawn anew; 1, and 50 for f-fidelity."),
     ] = None,
     audit: Annotated[
-        str, typer.Option("--audit", help="Leakage through the masks: quick, thorough or off.")
+        str, typer.Option("--audit", help="Leakage through the masks: quick, thorough (and IDSDS), or off.")
     ] = "quick",
     n: SamplesOption = None,
     size: SizeOption = None,
@@ -166,6 +166,7 @@ def run_road(
                 classes=subject.data.classes,
                 device=subject.device,
                 judge=judge,
+                train=subject.data.train,
                 checkpoint=folder / "blocks",
                 progress=progress,
                 **shared,

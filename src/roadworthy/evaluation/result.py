@@ -21,7 +21,7 @@ from roadworthy.statistics import RankAgreement, pairwise_table, rank_agreement
 READOUTS = ("top1", "top5", "probability", "logit")
 FORMAT = 1
 _FAILED = re.compile(r"\d+ of \d+ [^:]* failed(:|$)")
-WORK = ("retrain", "maps", "road", "audit")
+WORK = ("retrain", "maps", "road", "judge", "audit")
 COST = ("work", "method", "order", "fraction", "repeat", "seconds", "images")
 
 
@@ -108,9 +108,9 @@ class Result:
         provenance: n, hash of the ids, seed, device, versions.
         warnings: what the user should know.
         sheet: samples for pictures, or None.
-        cost: a row per piece of work: work (``"retrain"``, ``"maps"``, ``"road"``, ``"audit"``), method, order,
-            fraction, repeat (empty or NaN where it serves several), seconds of wall time, images (trained: the epochs
-            multiply them; explained; or scored).
+        cost: a row per piece of work: work (``"retrain"``, ``"maps"``, ``"road"``, ``"judge"``, ``"audit"``), method,
+            order, fraction, repeat (empty or NaN where it serves several), seconds of wall time, images (trained: the
+            epochs multiply them; explained; or scored).
         audit: what the audits found, JSON-serialisable; see :mod:`roadworthy.evaluation.audit`. Empty where none ran.
         missing: lines that name what was asked for and is not there, what failed and what is not done yet; the scores
             hold none of it.

@@ -109,19 +109,23 @@ class Retraining:
         """Audit the masks of the training samples for leakage."""
         if self.audit == "off" or not self._maps["train"]:
             return {}
-        from roadworthy.evaluation.audit.training import audit_training
+        from roadworthy.evaluation.audit.training import audit_gate, audit_training, judge_of_gate
 
-        found = audit_training(
+        shared: dict[str, Any] = {"strategy": self.strategy, "mean": filler.mean, "seed": self.seed}
+        leakage = audit_training(
             self.train,
             self._maps["train"],
-            strategy=self.strategy,
             imputers=[filler.imputer],
-            mean=filler.mean,
             class_count=classes,
-            seed=self.seed,
             effort=self.audit,
+            **shared,
         )
-        return {"leakage": found}
+        if "lerf" not in self.strategy.orders:  # the gate stands in front of what is kept and retrained
+            return {"leakage": leakage}
+        shared |= {"normalize": self.normalize, "output": self.output, "device": self.device}
+        judge = judge_of_gate(self.model, self.train, **shared)
+        maps = {name: (rows, self._maps["test"][name]) for name, rows in self._maps["train"].items()}
+        return {"leakage": leakage, "gate": audit_gate(judge, self.train, self.test, maps, **shared)}
 
     def _point(self, retrainer: Retrainer, degrader: Degrader, treatment: Treatment) -> Point:
         maps = {part: rows.get(treatment.method) for part, rows in self._maps.items()}

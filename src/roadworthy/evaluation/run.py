@@ -72,6 +72,7 @@ class Run:
     classes: list[str]
     recorded: dict[str, Any]
     audit: Audit = "quick"
+    patch_judge: Callable[[], torch.nn.Module] | None = None
     units: int = 0
 
     def result(self, checkpoint: str | Path | None = None) -> Result:
@@ -130,9 +131,30 @@ class Run:
                 target=self.examiner.target if isinstance(self.examiner.target, str) else "given",
                 effort=effort,
             )
-            return {"leakage": found}
+            return {"leakage": found, **self._second_view(part)}
 
         return store.kept(f"audit-{self.audit}", samples.kept_as, made)
+
+    def _second_view(self, part: Part) -> dict[str, Any]:
+        """Score the maps by single patches too, where that was asked for and there is a judge to be had."""
+        if self.patch_judge is None or self.mean is None or part.images.ndim != 4 or min(part.images.shape[2:]) < 4:
+            return {}
+        from roadworthy.evaluation.audit.idsds import idsds
+
+        asked = self.examiner.classifier
+        found = idsds(
+            self.patch_judge(),
+            part.images,
+            part.classes,
+            part.values,
+            mean=self.mean,
+            normalize=asked.normalize,
+            output=asked.output,
+            max_batch=asked.max_batch,
+            reduction=self.strategy.reduction,
+            seed=self.seed,
+        )
+        return {"idsds": found}
 
     def _kept_as(self, batch: Batch, start: int) -> list[str]:
         return [*batch.ids, self.examiner.digest(batch, start), self.maps.digest(batch, start)]

@@ -157,7 +157,13 @@ def _shared_cost(result: Result) -> str:
 
 
 def _totals(cost: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    names = {"retrain": "all trainings", "maps": "attribution maps", "road": "ROAD on one model"}
+    names = {
+        "retrain": "all trainings",
+        "maps": "attribution maps",
+        "road": "ROAD on one model",
+        "judge": "judge of the gate",
+        "audit": "audits",
+    }
     parts = [(name, cost[cost["work"] == work]) for work, name in names.items()]
     return [*((name, part) for name, part in parts if len(part)), ("everything", cost)]
 

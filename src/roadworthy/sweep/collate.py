@@ -116,11 +116,13 @@ def _result(
     result = gather(grid, find, found)
     if road is not None:
         result.method_info = result.method_info.merge(road.method_info, on="method", how="left")
-    audits = [read(key).head["leakage"] for name, key in _audits(plan, there).items() if name in result.methods]
+    audits = [read(key).head for name, key in _audits(plan, there).items() if name in result.methods]
     if audits:
         from roadworthy.evaluation.audit.training import merged
 
-        result.audit["leakage"] = merged(audits, imputer)
+        result.audit["leakage"] = merged([head["leakage"] for head in audits], imputer)
+        gate = [row for head in audits for row in head.get("gate", ())]
+        result.audit |= {"gate": gate} if gate else {}
     return result
 
 
@@ -216,7 +218,8 @@ def _missing(plan: Plan, store: Store, there: set[str]) -> list[str]:
     for name, labels in lacking.items():
         kind, state = name.split("/")
         what = {
-            "train": "trainings", "maps": "sets of maps", "road": "comparisons with ROAD", "audit": "audits of masks"
+            "train": "trainings", "maps": "sets of maps", "road": "comparisons with ROAD", "audit": "audits of masks",
+            "judge": "judges of the gate",
         }[kind]  # fmt: skip
         total = len(plan.of_kind(kind))
         shown = "; ".join(labels[:_SHOWN]) + (f"; and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else "")

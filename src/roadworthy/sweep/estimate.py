@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from roadworthy.sweep.plan import RANDOM, Plan
+from roadworthy.sweep.plan import GATE_EPOCHS, JUDGE_EPOCHS, RANDOM, Plan
 from roadworthy.sweep.probe import Probe, Rates, family_of
 from roadworthy.sweep.values import fill_name
 
@@ -107,8 +107,12 @@ def seconds_of(job: Job, rates: Rates, counts: Mapping[str, int]) -> float:
         copies = (2 if job.spec["order"] == "both" else 1) * len(job.spec["fractions"])
         each = sum(rates.degrade.get(fill_name(imputer), 0.0) + rates.score for imputer in job.spec["imputers"])
         return counts["test"] * (rates.read + copies * each)
-    if job.kind == "audit":
-        return rates.audit
+    if job.kind in ("audit", "judge"):
+        filled = counts["train"] * (rates.read + rates.degrade.get("mean", 0.0))
+        if job.kind == "judge":
+            return JUDGE_EPOCHS * (filled + counts["train"] * rates.train)
+        gate = 2 * filled + GATE_EPOCHS * counts["train"] * rates.train if "judge" in job.spec else 0.0
+        return rates.audit + gate
     steps = epochs_of(job.spec["recipe"], counts["train"])
     removal = job.spec.get("removal")
     prepare = rates.read + (rates.degrade.get(fill_name(removal["imputer"]), 0.0) if removal else 0.0)

@@ -20,6 +20,7 @@ from roadworthy.sweep.values import fill_name
 FORMAT = 1
 RANDOM = "random"
 ROAD_FILL = "noisy-linear"
+JUDGE_EPOCHS, GATE_EPOCHS = 6, 2 * 3  # of the gate's judge, and of its two networks for each method
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,10 @@ class _Planner:
         chosen = self.methods if self.experiment.compare_road else ()
         road = {name: self._add(self._road(name, base, maps.get(name))) for name in chosen}
         audited = maps if self.experiment.audit != "off" else {}
-        audits = {name: self._add(self._audit(name, about)) for name, about in audited.items()}
+        judge = ""
+        if audited and "lerf" in self.strategy.orders:  # the gate stands in front of what is kept and retrained
+            judge = self._add(self._judge(base))
+        audits = {name: self._add(self._audit(name, about, judge)) for name, about in audited.items()}
         facts = {**self._facts(), "road": road, "audits": audits}
         return Plan(list(self.jobs.values()), points, facts, self._runtime(base))
 
@@ -308,7 +312,20 @@ class _Planner:
         cost = len(self.data.test) * copies / 3
         return Job("road", spec, tuple(needs), f"ROAD of {name}", cost)
 
-    def _audit(self, name: str, maps: tuple[dict[str, Any], tuple[str, ...]]) -> Job:
+    def _judge(self, base: dict[str, Any]) -> Job:
+        strategy = self.strategy
+        spec = {
+            **self.common,
+            "base": base,
+            "removal": {"unit": strategy.unit},
+            "seed": self.experiment.seed,
+        }
+        if strategy.mean is not None:
+            spec["mean"] = list(strategy.mean)
+        needs = tuple(key for name, key in base.items() if name == "trained")
+        return Job("judge", spec, needs, "judge of the gate", JUDGE_EPOCHS * float(len(self.data.train)))
+
+    def _audit(self, name: str, maps: tuple[dict[str, Any], tuple[str, ...]], judge: str) -> Job:
         strategy = self.strategy
         fields = ("order", "unit", "sign", "reduction", "noise", "ties")
         spec = {
@@ -323,6 +340,10 @@ class _Planner:
         }
         if strategy.mean is not None:
             spec["mean"] = list(strategy.mean)
+        if judge:
+            spec["judge"] = judge
+            cost = float(GATE_EPOCHS * len(self.data.train))
+            return Job("audit", spec, (*maps[1], judge), f"audit of {name}", cost)
         needs = tuple(key for key in maps[1] if self.jobs[key].spec["split"] == "train")
         return Job("audit", spec, needs, f"audit of {name}", float(len(self.data.train)) / 4)
 

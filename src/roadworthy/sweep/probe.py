@@ -122,6 +122,8 @@ class Probe:
         wanted = list(self.plan.points)
         if any(job.kind == "road" for job in self.jobs):
             wanted.append(ROAD_FILL)
+        if any(job.kind == "judge" for job in self.jobs):
+            wanted.append("mean")
         return list(dict.fromkeys(wanted))
 
     def _degrade(self, batch: Batch, imputer: str) -> float:

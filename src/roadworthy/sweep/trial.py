@@ -32,7 +32,7 @@ from roadworthy.rng import normal_fields
 from roadworthy.statistics import above_chance
 from roadworthy.sweep.job import Job
 from roadworthy.sweep.places import maps_path, weights_path
-from roadworthy.sweep.plan import RANDOM
+from roadworthy.sweep.plan import JUDGE_EPOCHS, RANDOM
 from roadworthy.sweep.saved import ids_of_rows, open_saved
 from roadworthy.sweep.store import Record, Store
 from roadworthy.sweep.subject import fresh_network, identity, normalization, open_data, whole_ids
@@ -52,8 +52,8 @@ def perform(folder: Path, job: Job, device: str = "cpu") -> None:
         DataError: the data, or a file the job needs, are not what they were when the sweep was planned.
     """
     trial = Trial(Path(folder), job, device)
-    work = {"train": trial.train, "maps": trial.maps, "road": trial.road, "audit": trial.audit}[job.kind]
-    record = work()
+    kinds = {"train": trial.train, "maps": trial.maps, "road": trial.road, "judge": trial.judge}
+    record = (kinds | {"audit": trial.audit})[job.kind]()
     record.head |= {"kind": job.kind, "label": job.label, "device": device, "versions": versions()}
     trial.store.write(job.key, record)
 
@@ -278,13 +278,51 @@ class Trial:
             {spec["name"]: self._rows("train")},
             strategy=Strategy(name="sweep", **removal),
             imputers=[self._imputer(name, removal["noise"]) for name in spec["imputers"]],
-            mean=torch.tensor(spec.get("mean", self.data.mean), dtype=torch.float32),
+            mean=self._mean(),
             class_count=len(self.data.classes),
             seed=spec["seed"],
             effort=spec["effort"],
         )
-        head = {"leakage": found, "images": found["n"], "seconds": time.perf_counter() - began}
-        return Record(json.loads(json.dumps(head)), {})
+        head = {"leakage": found, "images": found["n"]}
+        if "judge" in spec:
+            head["gate"] = self._gate(Strategy(name="sweep", **removal))
+        return Record(json.loads(json.dumps(head)) | {"seconds": time.perf_counter() - began}, {})
+
+    def _gate(self, strategy: Strategy) -> list[dict[str, Any]]:
+        from roadworthy.evaluation.audit.training import audit_gate
+
+        judge = self._base({"trained": self.spec["judge"]})
+        maps = {self.spec["name"]: (self._rows("train"), self._rows("test"))}
+        return audit_gate(
+            judge,
+            self.data.train,
+            self.data.test,
+            maps,
+            strategy=strategy,
+            mean=self._mean(),
+            seed=self.spec["seed"],
+            device=self.device,
+        )
+
+    def judge(self) -> Record:
+        """Fine-tune the copy of the base model that retrained networks are held against."""
+        from roadworthy.evaluation.audit.training import judge_of_gate
+
+        began, spec = time.perf_counter(), self.spec
+        judge = judge_of_gate(
+            self._base(spec["base"]),
+            self.data.train,
+            strategy=Strategy(name="sweep", **spec["removal"]),
+            mean=self._mean(),
+            seed=spec["seed"],
+            device=self.device,
+        )
+        save_weights(judge, weights_path(self.folder, self.job.key))
+        images = JUDGE_EPOCHS * len(self.data.train)
+        return Record({"images": images, "seconds": time.perf_counter() - began}, {})
+
+    def _mean(self) -> torch.Tensor:
+        return torch.tensor(self.spec.get("mean", self.data.mean), dtype=torch.float32)
 
 
 def _warn_at_chance(trained: Trained, classes: int) -> None:

@@ -1,4 +1,4 @@
-"""The leakage audit of a retrained evaluation: what the masks of its training samples say about their labels."""
+"""The audits of a retrained evaluation: what its masks say about the labels, and whether networks make use of it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ import numpy as np
 import torch
 
 from roadworthy.evaluation.audit.collect import BYTES, SAMPLES
+from roadworthy.evaluation.audit.gate import JUDGE, encoding_gap
 from roadworthy.evaluation.audit.leakage import audit_leakage
 from roadworthy.evaluation.audit.predictor import Effort
 from roadworthy.evaluation.degrade import block_values
+from roadworthy.evaluation.finetune import fine_tuned
 from roadworthy.evaluation.strategy import Strategy
 from roadworthy.evaluation.treatment import MapRows
 from roadworthy.imputation import Imputer
 from roadworthy.records import Batch, Split
+from roadworthy.types import Normalize, Output
 
 
 def audit_training(
@@ -69,6 +72,75 @@ def audit_training(
         ids=[sample for sample, whole in zip(batch.ids, sound, strict=True) if whole],
         target="label",
         effort=effort,
+    )
+
+
+def judge_of_gate(
+    model: torch.nn.Module,
+    train: Split,
+    *,
+    mean: torch.Tensor | None,
+    strategy: Strategy,
+    seed: int,
+    normalize: Normalize | None = None,
+    output: Output = None,
+    device: str | torch.device | None = None,
+) -> torch.nn.Module:
+    """Return the judge that retrained networks are held against: a copy of the model that knows random masks."""
+    return fine_tuned(
+        model,
+        train,
+        mean=mean,
+        recipe=JUDGE,
+        unit=strategy.unit,
+        seed=seed,
+        normalize=normalize,
+        output=output,
+        device=device,
+    )
+
+
+def audit_gate(
+    judge: torch.nn.Module,
+    train: Split,
+    test: Split,
+    maps: Mapping[str, tuple[MapRows, MapRows]],
+    *,
+    strategy: Strategy,
+    mean: torch.Tensor | None,
+    seed: int,
+    normalize: Normalize | None = None,
+    output: Output = None,
+    device: str | torch.device | None = None,
+) -> list[dict[str, Any]]:
+    """Ask whether networks retrained on kept units read more than the units: see :func:`encoding_gap`.
+
+    Args:
+        judge: from :func:`judge_of_gate`.
+        train: training samples.
+        test: test samples.
+        maps: of each method, on the training and on the test samples.
+        strategy: unit, sign and reduction; the fill is the mean, which shows the mask best.
+        mean: training mean per channel, in pixel units.
+        seed: of the draws and trainings.
+        normalize, output, device: as in the evaluation.
+
+    Returns:
+        The rows of :func:`~roadworthy.evaluation.audit.gate.encoding_gap`.
+    """
+    return encoding_gap(
+        judge,
+        train,
+        test,
+        {name: (rows[0](train.ids), rows[1](test.ids)) for name, rows in maps.items()},
+        mean=mean,
+        unit=strategy.unit,
+        sign=strategy.sign,
+        reduction=strategy.reduction,
+        seed=seed,
+        normalize=normalize,
+        output=output,
+        device=device,
     )
 
 
