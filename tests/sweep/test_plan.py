@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from roadworthy.errors import DataError, InputError
+from roadworthy.evaluation.audit.gate import JUDGE, KEEPS, RECIPE
 from roadworthy.sweep.experiment import load_experiment
-from roadworthy.sweep.plan import Plan, plan
+from roadworthy.sweep.plan import GATE_EPOCHS, JUDGE_EPOCHS, Plan, plan
 from roadworthy.sweep.subject import content_hash, identity, open_data
 
 BASE = {
@@ -186,3 +187,9 @@ def test_content_hashes_tell_names_and_bytes_apart(tmp_path: Path) -> None:
     assert content_hash(one) == content_hash(two)
     (two / "deep" / "a.txt").rename(two / "deep" / "b.txt")
     assert content_hash(one) != content_hash(two)
+
+
+def test_costs_of_the_gate_are_those_of_its_recipes() -> None:
+    # written twice: planning a finished sweep must not load what trains
+    assert JUDGE.epochs == JUDGE_EPOCHS
+    assert len(KEEPS) * RECIPE.epochs == GATE_EPOCHS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -10,7 +9,8 @@ from typing import Any, Literal
 import torch
 
 from roadworthy.errors import InputError
-from roadworthy.evaluation.finetune import fine_tuned, tuned_for
+from roadworthy.evaluation.audit.patches import Patches
+from roadworthy.evaluation.finetune import tuned_for
 from roadworthy.evaluation.inputs import Stream
 from roadworthy.evaluation.intact import Examiner, Notes
 from roadworthy.evaluation.maps import MapSources
@@ -128,10 +128,10 @@ def evaluate(
             epoch counts.
         judge: the fine-tuned copy, where it was made before by :func:`roadworthy.evaluation.fine_tuned`; by default
             it is made here, from ``train``.
-        audit: ``"quick"`` looks for leakage through the masks on the first 1,000 samples (of the training samples,
-            for retraining); ``"thorough"`` takes longer for narrower answers and, with ``train``, scores maps of
-            images by single patches too (IDSDS); ``"off"`` leaves it out. Retraining in LeRF order also asks whether
-            networks read the class off the mask (the gate).
+        audit: ``"quick"`` looks for leakage through the masks on at most 500 samples, drawn (of the training samples,
+            for retraining); ``"thorough"`` on up to 4,000, and with ``train`` it scores maps of images by single
+            patches too (IDSDS); ``"off"`` leaves it out. Retraining in LeRF order also asks whether networks read the
+            class off the mask (the gate).
 
     Returns:
         The result: ``table``, ``per_sample``, ``ranking()``, ``warnings``, ``save(path)``.
@@ -220,7 +220,7 @@ def evaluate(
         progress=progress,
         classes=[str(name) for name in classes],
         audit=audit,
-        patch_judge=_patch_judge(classifier, train, mean=fill_mean, seed=run_seed) if audit == "thorough" else None,
+        patches=_patches(classifier, train, mean=fill_mean, seed=run_seed) if audit == "thorough" else None,
         recorded={"mean": fill_mean, "mean_source": mean_source, "settings": str(settings)},
     )
     with untouched(model):
@@ -254,22 +254,13 @@ def _judges(
     return found
 
 
-def _patch_judge(
-    classifier: Classifier, train: Any, *, mean: list[float] | None, seed: int
-) -> Callable[[], torch.nn.Module] | None:
-    """Return what makes a copy that knows single patches removed, where there are samples to train it on."""
-    if train is None or not isinstance(classifier.model, torch.nn.Module) or classifier.layout != "NCHW":
+def _patches(classifier: Classifier, train: Any, *, mean: list[float] | None, seed: int) -> Patches | None:
+    """Return what scores by single patches, where there are samples to fine-tune a copy of the model on."""
+    if train is None or mean is None or classifier.layout != "NCHW":
         return None
-    return functools.partial(
-        fine_tuned,
-        classifier.model,
-        as_split("train", train),
-        masks="patch",
-        mean=mean,
-        seed=seed,
-        normalize=classifier.normalize,
-        output=classifier.output,
-    )
+    if not isinstance(classifier.model, torch.nn.Module):
+        return None
+    return Patches(classifier, as_split("train", train), mean, seed)
 
 
 def _check_retraining(train: Any, recipe: Any, *, layout: str, nonfinite: str, normalized: Any) -> None:

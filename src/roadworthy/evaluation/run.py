@@ -14,6 +14,8 @@ import torch
 
 from roadworthy.errors import AttributionError, InputError, listed
 from roadworthy.evaluation.audit.collect import AuditSamples, Part
+from roadworthy.evaluation.audit.leakage import SAMPLES, audit_leakage
+from roadworthy.evaluation.audit.patches import Patches
 from roadworthy.evaluation.blocks import BlockScores, BlockStore, joined
 from roadworthy.evaluation.checks import check_logits
 from roadworthy.evaluation.degrade import Copies, Filler, block_values, degraded, nonfinite_samples
@@ -72,7 +74,7 @@ class Run:
     classes: list[str]
     recorded: dict[str, Any]
     audit: Audit = "quick"
-    patch_judge: Callable[[], torch.nn.Module] | None = None
+    patches: Patches | None = None
     units: int = 0
 
     def result(self, checkpoint: str | Path | None = None) -> Result:
@@ -80,7 +82,7 @@ class Run:
         self.examiner.preflight()
         store = BlockStore(checkpoint, self._key() if checkpoint is not None else {})
         blocks: list[BlockScores] = []
-        audited = AuditSamples()
+        audited = AuditSamples(SAMPLES.get(self.audit, 0), self.examiner.stream.length, self.seed)
         start = 0
         for index, batch in enumerate(self.examiner.stream.blocks()):
             self._note_shape(batch)
@@ -97,7 +99,7 @@ class Run:
             else:
                 self._take_back(block)
             if self.audit != "off":
-                audited.take(batch.images, functools.partial(_audit_part, prepared), kept_as)
+                audited.take(batch.ids, batch.images, functools.partial(_audit_part, prepared), kept_as)
             blocks.append(block)
             start += len(batch.ids)
         if not blocks:
@@ -107,11 +109,9 @@ class Run:
         return self._finish(joined(blocks), self._audited(audited, store))
 
     def _audited(self, samples: AuditSamples, store: BlockStore) -> dict[str, Any]:
-        """Audit the first samples for leakage; a run that goes on finds what it found before."""
+        """Audit some of the samples for leakage; a run that goes on finds what it found before."""
         if self.audit == "off":
             return {}
-        from roadworthy.evaluation.audit.leakage import audit_leakage
-
         effort = self.audit
 
         def made() -> dict[str, Any]:
@@ -131,30 +131,10 @@ class Run:
                 target=self.examiner.target if isinstance(self.examiner.target, str) else "given",
                 effort=effort,
             )
-            return {"leakage": found, **self._second_view(part)}
+            return {"leakage": found} | (self.patches.scores(part, self.strategy.reduction) if self.patches else {})
 
-        return store.kept(f"audit-{self.audit}", samples.kept_as, made)
-
-    def _second_view(self, part: Part) -> dict[str, Any]:
-        """Score the maps by single patches too, where that was asked for and there is a judge to be had."""
-        if self.patch_judge is None or self.mean is None or part.images.ndim != 4 or min(part.images.shape[2:]) < 4:
-            return {}
-        from roadworthy.evaluation.audit.idsds import idsds
-
-        asked = self.examiner.classifier
-        found = idsds(
-            self.patch_judge(),
-            part.images,
-            part.classes,
-            part.values,
-            mean=self.mean,
-            normalize=asked.normalize,
-            output=asked.output,
-            max_batch=asked.max_batch,
-            reduction=self.strategy.reduction,
-            seed=self.seed,
-        )
-        return {"idsds": found}
+        kept_as = [*samples.kept_as, self.patches.key() if self.patches else ""]
+        return store.kept(f"audit-{self.audit}", kept_as, made)
 
     def _kept_as(self, batch: Batch, start: int) -> list[str]:
         return [*batch.ids, self.examiner.digest(batch, start), self.maps.digest(batch, start)]

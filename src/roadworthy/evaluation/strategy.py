@@ -219,7 +219,7 @@ presets.add(
         beta=0.1,
         repeats=50,
     ),
-    "Fid+ and Fid-: random parts of the most, or least, relevant units removed, never more than a tenth of all, on a "
+    "Fid+ and Fid-: random parts of the most, or least, relevant units removed, at most a tenth on average, on a "
     "copy fine-tuned on as many (Zheng et al. 2025)",
 )
 presets.add(

@@ -164,13 +164,13 @@ class Probe:
         import torch
 
         from roadworthy.evaluation import Strategy
-        from roadworthy.evaluation.audit.collect import SAMPLES
+        from roadworthy.evaluation.audit.leakage import SAMPLES
         from roadworthy.evaluation.audit.training import audit_training
         from roadworthy.evaluation.treatment import MapRows
         from roadworthy.imputation import resolve_imputer
         from roadworthy.rng import normal_fields
 
-        whole = min(SAMPLES, len(self.data.train))
+        whole = min(SAMPLES.get(self.experiment.audit, 0), len(self.data.train))
         part = self.data.train.take(min(whole, 256), 0)
         names = ("order", "fractions", "unit", "sign", "reduction")
         changes = {name: getattr(self.experiment, name) for name in names}

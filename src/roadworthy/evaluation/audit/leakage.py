@@ -27,7 +27,8 @@ from roadworthy.removal import ranks_without_ties, removal_ranks, units_removed
 from roadworthy.rng import numpy_generator, permutations
 from roadworthy.types import Order
 
-_SAMPLES = {"quick": 500, "thorough": 4000}  # most that masks are taken from
+SAMPLES = {"quick": 500, "thorough": 4000}
+"""The most samples that masks are taken from."""
 _FOLDS = {"quick": 2, "thorough": 5}
 _LEAST = 20  # samples below which nothing can be told
 
@@ -94,7 +95,7 @@ def audit_leakage(
     """
     began = time.perf_counter()
     answers = _checked(images, classes, values, ids, class_count, effort)
-    rows = _chosen(len(ids), _SAMPLES[effort], seed)
+    rows = _chosen(len(ids), SAMPLES[effort], seed)
     answers, names = answers[rows], [ids[row] for row in rows]
     reason = _unfit(answers)
     told: dict[str, list[Told]] = {name: [] for name in values}
@@ -144,7 +145,7 @@ def _checked(
             f"audit: got classes {answers.dtype} ({listed(np.unique(answers))}), expected integers from 0 to "
             f"{class_count - 1}"
         )
-    if effort not in _SAMPLES:
+    if effort not in SAMPLES:
         raise InputError(f"effort: got {effort!r}, expected 'quick' or 'thorough'")
     return answers.astype(np.int64)
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from roadworthy.evaluation.audit.collect import BYTES, SAMPLES
+from roadworthy.evaluation.audit.collect import BYTES
 from roadworthy.evaluation.audit.gate import JUDGE, encoding_gap
-from roadworthy.evaluation.audit.leakage import audit_leakage
+from roadworthy.evaluation.audit.leakage import SAMPLES, audit_leakage
 from roadworthy.evaluation.audit.predictor import Effort
 from roadworthy.evaluation.degrade import block_values
 from roadworthy.evaluation.finetune import fine_tuned
@@ -33,7 +33,7 @@ def audit_training(
     seed: int,
     effort: Effort = "quick",
 ) -> dict[str, Any]:
-    """Audit the masks that a new network is trained on, on at most 1,000 of its samples, drawn.
+    """Audit the masks that a new network is trained on, on some of its samples, drawn.
 
     Args:
         train: training samples.
@@ -48,7 +48,7 @@ def audit_training(
     Returns:
         What :func:`~roadworthy.evaluation.audit.leakage.audit_leakage` returns, for the labels.
     """
-    most = min(SAMPLES, len(train), max(1, BYTES // (4 * math.prod(train.shape))))
+    most = min(SAMPLES[effort], len(train), max(1, BYTES // (4 * math.prod(train.shape))))
     chosen = train.take(most, seed)
     batches = list(chosen.batches(256))
     batch = Batch(
