@@ -21,6 +21,7 @@ PAPER = {
 
 
 def main(run: Path) -> None:
+    """Print the comparison of a sweep's folder."""
     road = rw.load_result(run / "road")
     without = {view["imputer"]: road.view(index) for index, view in enumerate(road.views)}
     with_training = {name: rw.load_result(run / name) for name in without if (run / name / "result.json").exists()}
@@ -42,6 +43,7 @@ def main(run: Path) -> None:
 
 
 def agreement(results: dict[str, Result], methods: list[str], pairing: str, order: str = "") -> str:
+    """Return the agreement of the first two sources, of one order only where it is named."""
     found = concordance_of(results, methods=methods, pairing=pairing)
     places = [place for place, name in enumerate(found.sources) if not order or order in name.lower()]
     first, second = places[:2]
@@ -53,6 +55,7 @@ def line(what: str, kept: str, removed: str, paper: str) -> None:
 
 
 def masks(result: Result) -> None:
+    """Print what a classifier that sees the mask alone reaches, at each method's worst share."""
     rows = result.audit["leakage"]["masks"]
     print("\nwhat the mask alone tells of the class (chance 0.10; paper: almost 0.80 for ig-sg with a ResNet-18)")
     for name in dict.fromkeys(row["method"] for row in rows):
@@ -62,6 +65,7 @@ def masks(result: Result) -> None:
 
 
 def cost(results: dict[str, Result], road: Result) -> None:
+    """Print what asking one model costs of what retraining costs."""
     linear = results["noisy-linear"].cost
     trained = linear[linear["work"] == "retrain"]["seconds"].sum()
     asked = road.cost["seconds"].sum()

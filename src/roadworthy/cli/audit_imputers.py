@@ -70,6 +70,12 @@ def imputers(
         int, typer.Option("--gain-size", min=1, help="Planes of gain's first layer; published: 64.")
     ] = 16,
     gain_epochs: Annotated[int, typer.Option("--gain-epochs", min=1, help="Epochs of gain; published: 100.")] = 10,
+    gain_missing: Annotated[
+        float, typer.Option("--gain-missing", help="Largest share removed in training gain; published: 0.5.")
+    ] = 0.9,
+    gain_blobs: Annotated[
+        float, typer.Option("--gain-blobs", help="Share of connected holes in training gain; published: 0.")
+    ] = 0.5,
     size: SizeOption = None,
     channels: ChannelsOption = None,
     seed: SeedOption = 0,
@@ -90,7 +96,7 @@ def imputers(
     shares: Sequence[float] = parse_floats(fractions, "fractions")
     if masks not in ("random", "blobs"):
         raise InputError(f"--masks: got {masks!r}, expected random or blobs")
-    settings = GainSettings(size=gain_size, epochs=gain_epochs)
+    settings = GainSettings(size=gain_size, epochs=gain_epochs, missing=gain_missing, blobs=gain_blobs)
     place = pick_device(device)
     loaded, judge = _subject(data, model, weights, normalize, size=size, channels=channels, seed=seed, device=device)
     test = loaded.test.take(n, seed)

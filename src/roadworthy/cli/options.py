@@ -72,14 +72,6 @@ def parse_floats(text: str, what: str) -> tuple[float, ...]:
         raise InputError(f"--{what}: got {text!r}, expected numbers separated by commas") from error
 
 
-def parse_names(text: str, what: str) -> tuple[str, ...]:
-    """Split a comma-separated list of names."""
-    names = tuple(part.strip() for part in text.split(","))
-    if not all(names):
-        raise InputError(f"--{what}: got {text!r}, expected names separated by commas")
-    return names
-
-
 def parse_size(text: str | None) -> int | tuple[int, int] | None:
     """Read ``224`` or ``HEIGHTxWIDTH``."""
     if text is None:

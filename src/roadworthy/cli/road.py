@@ -29,8 +29,8 @@ from roadworthy.cli.options import (
     WeightsOption,
     out_option,
     parse_floats,
+    parse_list,
     parse_methods,
-    parse_names,
 )
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def road(
 
     # all that can be wrong with the options is found before a model is trained or a map is made
     wanted = parse_methods(methods)
-    fills = None if imputer is None else parse_names(imputer, "imputer")
+    fills = None if imputer is None else tuple(parse_list(imputer, "imputer"))
     changes: dict[str, Any] = {"order": order, "imputer": fills, "noise": noise, "sign": sign, "unit": unit}
     changes |= {"fractions": None if fractions is None else parse_floats(fractions, "fractions")}
     chosen = Strategy.of(strategy, reduction=reduction, **changes)
