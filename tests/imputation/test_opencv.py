@@ -16,7 +16,9 @@ NAMES = ("telea", "navier-stokes")
 
 @pytest.fixture
 def cv2():
-    return pytest.importorskip("cv2")
+    return pytest.importorskip(
+        "cv2", reason="OpenCV is not there: pip install 'roadworthy[opencv]'", exc_type=ImportError
+    )
 
 
 def batch(n: int = 3, *shape: int, share: float = 0.4) -> tuple[torch.Tensor, torch.Tensor]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from roadworthy.errors import InputError
-from roadworthy.statistics.information import information_bounds
+from roadworthy.statistics import information_bounds
 
 COUNTS = st.integers(0, 9)
 

@@ -6,6 +6,7 @@ from roadworthy.statistics.bootstrap import PairedBootstrap, curve_bands, paired
 from roadworthy.statistics.chance import above_chance
 from roadworthy.statistics.concordance import Concordance, Matrix, Pairing, Source, concordance
 from roadworthy.statistics.groups import groups
+from roadworthy.statistics.information import information_bounds
 from roadworthy.statistics.multiple import holm
 from roadworthy.statistics.rank_matrices import concordance_p, kendall_matrix, kendalls_w, spearman_matrix
 from roadworthy.statistics.ranking import pairwise_table, rank_methods
@@ -38,6 +39,7 @@ __all__ = [
     "curve_bands",
     "groups",
     "holm",
+    "information_bounds",
     "kendall",
     "kendall_matrix",
     "kendalls_w",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -307,6 +308,22 @@ def test_more_masks_need_more_evidence() -> None:
 def test_what_does_not_fit_is_refused(change: dict[str, Any], match: str) -> None:
     with pytest.raises(InputError, match=match):
         audit({"random": noise(40)}, CLASSES[:40], **change)
+
+
+def test_imputers_of_one_name_are_refused_before_any_work() -> None:
+    def broken(images: torch.Tensor, removed: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        raise AssertionError("work was done")
+
+    one, two = FunctionImputer(broken), FunctionImputer(broken)
+    with pytest.raises(InputError, match="imputers of the same name came: 'broken'; rows are told apart"):
+        audit({"random": noise(40)}, CLASSES[:40], imputers=[one, Mean(), two])
+
+
+def test_the_samples_of_each_effort_are_those_documented() -> None:
+    for effort, most in leakage.SAMPLES.items():
+        assert re.search(
+            rf'"{effort}"``:[^;.]*at most {most:,} [^;.]*in {leakage._FOLDS[effort]}\b', audit_leakage.__doc__
+        )
 
 
 def test_classes_must_be_whole_numbers() -> None:

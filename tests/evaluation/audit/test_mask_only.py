@@ -21,7 +21,7 @@ from roadworthy.evaluation.audit.mask_only import (
     _traits,
     mask_only,
 )
-from roadworthy.statistics.information import information_bounds
+from roadworthy.statistics import information_bounds
 
 
 def top(values: np.ndarray, share: float) -> np.ndarray:

@@ -28,7 +28,7 @@ from roadworthy.rng import numpy_generator, permutations
 from roadworthy.types import Order
 
 SAMPLES = {"quick": 500, "thorough": 4000}
-"""The most samples that masks are taken from."""
+"""The most samples that masks are taken from, by effort."""
 _FOLDS = {"quick": 2, "thorough": 5}
 _LEAST = 20  # samples below which nothing can be told
 
@@ -59,13 +59,14 @@ def audit_leakage(
         values: for each method a value per unit, float (N, *units), finite; see
             :func:`roadworthy.evaluation.degrade.block_values`.
         strategy: orders, shares, sign, ties and unit.
-        imputers: what fills removed units.
+        imputers: what fills removed units; each has a name of its own.
         mean: training mean per channel, in pixel units.
         class_count: number of classes there are.
         seed: of the run: ties fall as they do there.
         ids: N sample ids.
         target: what ``classes`` are: ``"predicted"``, ``"label"`` or ``"given"``; recorded.
-        effort: ``"quick"``: at most 500 samples in 2 folds; ``"thorough"``: at most 4,000 in 5, larger predictors.
+        effort: ``"quick"``: masks of at most 500 samples in 2 folds; ``"thorough"``: of at most 4,000 in 5 (see
+            ``SAMPLES``), and larger imputation predictors.
 
     Returns:
         JSON-serialisable: ``n``, ``classes``, ``target``, ``effort``, ``seconds``; ``chance`` with its band
@@ -75,7 +76,8 @@ def audit_leakage(
         ``"does not leak"`` or ``"cannot tell"``, and why.
 
     Raises:
-        InputError: numbers of images, classes, ids and values that differ, or classes out of range.
+        InputError: numbers of images, classes, ids and values that differ, classes out of range, or imputers of the
+            same name.
 
     Source:
         Rong et al., "A Consistent and Efficient Evaluation Strategy for Attribution Methods" (ICML 2022), sections 4
@@ -95,6 +97,7 @@ def audit_leakage(
     """
     began = time.perf_counter()
     answers = _checked(images, classes, values, ids, class_count, effort)
+    _check_names(imputers)
     rows = _chosen(len(ids), SAMPLES[effort], seed)
     answers, names = answers[rows], [ids[row] for row in rows]
     reason = _unfit(answers)
@@ -148,6 +151,16 @@ def _checked(
     if effort not in SAMPLES:
         raise InputError(f"effort: got {effort!r}, expected 'quick' or 'thorough'")
     return answers.astype(np.int64)
+
+
+def _check_names(imputers: Sequence[Imputer]) -> None:
+    names = [imputer.name for imputer in imputers]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(
+            f"audit: imputers of the same name came: {listed(twice)}; rows are told apart by it. Give "
+            "functions names of their own, or audit such imputers in calls of their own"
+        )
 
 
 def _chosen(n: int, most: int, seed: int) -> np.ndarray:

@@ -4,7 +4,7 @@ An imputer that hides its work leaves it nothing but the base rate: error min(p,
 away: error near 0. The idea is that of Rong et al. (ICML 2022, section 5.1); what differs from the released
 experiment: one network serves all shares (it is told the share), it reads each unit with its neighbours, and it is
 handed the three traces that fills leave (distance from the neighbours' weighted mean, from the commonest value of the
-image and from that of all images), so that seconds of training do the work of many epochs. The error of any network
+image and from that of all images), so that it has little to learn. The error of any network
 is an upper bound of what can be seen: a low error shows that a fill reveals, a high one only that this network
 was blind.
 """
@@ -84,8 +84,7 @@ def imputation_error(
         mean: training mean per channel (C,), in pixel units, for the imputers that need it.
         seed: of masks, fills, network and order of training.
         ids: N sample ids; draws are tied to them.
-        effort: ``"quick"`` (about half a second for 3 x 32 x 32) or ``"thorough"`` (ten times the samples' work and
-            a wider view).
+        effort: ``"quick"``, or ``"thorough"``: more samples, more epochs and a wider view.
         removed: bool, (N, *positions) or of the images' shape: the masks; None draws random ones of the exact count.
 
     Returns:
