@@ -9,20 +9,22 @@ published training are listed in :mod:`roadworthy.imputation.gain_training`.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 import torch
 
-from roadworthy.errors import InputError, RoadworthyWarning
+from roadworthy.errors import InputError, ModelError, RoadworthyWarning, listed
 from roadworthy.files import replacing
+from roadworthy.imputation.gain_checks import check_mean_image, check_scale, check_state, check_training, is_number
 from roadworthy.imputation.gain_networks import GainNetwork
 from roadworthy.imputation.imputer import Imputer, from_file, imputers, require_floating
 from roadworthy.imputation.operator import over_channels
@@ -30,8 +32,10 @@ from roadworthy.rng import normal_fields
 from roadworthy.types import Unit
 
 _FORMAT = 1
+_PREFIX = "generator."  # of the network's tensors in a file
 _SLACK = 1e-6  # a share is a whole number of units: no more than rounding
 _TOGETHER = 64  # images in one pass on an accelerator
+_MOST = {"size": 1024, "blocks": 128}  # far above what any paper has, far below what fills a memory
 
 
 @dataclass(frozen=True)
@@ -41,8 +45,8 @@ class GainSettings:
     The defaults are those published for CIFAR-10, but for ``missing`` and ``blobs``.
 
     Attributes:
-        size: planes of the first convolution of both networks; twice as many inside.
-        blocks: residual blocks of both networks.
+        size: planes of the first convolution of both networks, at most 1,024; twice as many inside.
+        blocks: residual blocks of both networks, at most 128.
         epochs: passes over the training images.
         batch: images in a step.
         learning_rate: of Adam with betas (0.5, 0.999), for both networks.
@@ -78,6 +82,8 @@ class GainSettings:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise InputError(f"gain: {name} is {value!r}, expected an integer of at least {least}")
+            if value > _MOST.get(name, value):
+                raise InputError(f"gain: {name} is {value!r}, expected at most {_MOST[name]}")
         ranges = {
             "learning_rate": (0, math.inf),
             "alpha": (0, math.inf),
@@ -88,9 +94,9 @@ class GainSettings:
         for name, (low, high) in (ranges | {"held_out": (0, 0.5)}).items():
             value = getattr(self, name)
             positive = name in ("learning_rate", "missing")
-            if isinstance(value, (bool, str)) or not low <= value <= high or (positive and value == 0):
+            if not is_number(value) or not low <= value <= high or (positive and value == 0):
                 raise InputError(
-                    f"gain: {name} is {value!r}, expected {'above' if positive else 'at least'} {low}"
+                    f"gain: {name} is {value!r}, expected a number {'above' if positive else 'of at least'} {low}"
                     + ("" if high == math.inf else f" and at most {high}")
                 )
         if self.unit not in ("pixel", "channel"):
@@ -98,8 +104,8 @@ class GainSettings:
 
     def generator(self, channels: int, *, spectral: bool) -> GainNetwork:
         """Return the network that fills: it sees the image, the mask and noise."""
-        planes = self.mask_planes(channels)
-        return GainNetwork(channels + 2 * planes, channels, width=self.size, blocks=self.blocks, spectral=spectral)
+        inputs = channels + 2 * self.mask_planes(channels)
+        return GainNetwork(inputs, channels, width=self.size, blocks=self.blocks, spectral=spectral)
 
     def discriminator(self, channels: int) -> GainNetwork:
         """Return the network that tells true from filled: it sees the image and the hint."""
@@ -143,6 +149,9 @@ class Gain(Imputer):
         mean_image: float32 (C, H, W), mean of the training images.
         scale: largest distance of a training image from it.
         training: what is known of the training, as JSON types: ``n``, ``seed``, ``history``, ...
+
+    Raises:
+        InputError: any of them is not what such an imputer is made of.
     """
 
     name = "gain"
@@ -158,14 +167,19 @@ class Gain(Imputer):
         training: Mapping[str, Any],
     ) -> None:
         self.trained = settings
-        self.training = dict(training)
-        self.mean_image = mean_image.detach().cpu().float()
-        self.scale = float(scale)
+        self.training = check_training(training)
+        self.mean_image = check_mean_image(mean_image)
+        self.scale = check_scale(scale)
+        channels = len(mean_image)
+        weights = check_state(
+            state,
+            lambda blocks: replace(settings, blocks=blocks).generator(channels, spectral=False),
+            settings.blocks,
+        )
         with torch.device("meta"):  # nothing is drawn from the global generator
-            self._network = settings.generator(len(mean_image), spectral=False)
-        self._network.load_state_dict({name: value.clone() for name, value in state.items()}, assign=True)
+            self._network = settings.generator(channels, spectral=False)
+        self._network.load_state_dict(weights, assign=True)
         self._network.eval().requires_grad_(False)
-        self._warned = False
 
     def check(self, shape: tuple[int, ...], unit: str) -> None:
         """Refuse images of another shape or masks of another unit than it was trained on."""
@@ -198,13 +212,14 @@ class Gain(Imputer):
         self._warn_beyond(mask)
         centred = images.detach().float() - self.mean_image.to(images.device)
         noise = self._noise(centred, mask, generator)
-        self._network.to(images.device)
+        # a copy, so that fills elsewhere leave this object as it is
+        network = self._network if images.device.type == "cpu" else copy.deepcopy(self._network).to(images.device)
         step = 1 if images.device.type == "cpu" else _TOGETHER
         parts = []
         with torch.no_grad():
             for start in range(0, len(images), step):
                 rows = slice(start, start + step)
-                parts.append(draw(self._network, centred[rows], mask[rows], noise[rows], self.scale))
+                parts.append(draw(network, centred[rows], mask[rows], noise[rows], self.scale))
         drawn = (torch.cat(parts) if parts else centred) + self.mean_image.to(images.device)
         return torch.where(mask, drawn.to(images.dtype), images)
 
@@ -235,8 +250,7 @@ class Gain(Imputer):
     def _warn_beyond(self, removed: torch.Tensor) -> None:
         share = float(removed.flatten(1).float().mean(1).max()) if len(removed) else 0.0
         text = self.caution([share])
-        if text and not self._warned:
-            self._warned = True
+        if text:  # told once or every time, as the caller's warning filters say
             warnings.warn(text, RoadworthyWarning, stacklevel=3)
 
     def settings(self) -> dict[str, Any]:
@@ -271,7 +285,7 @@ class Gain(Imputer):
             raise InputError(f"gain: got {str(path)!r}, expected a name that ends in .safetensors")
         about = {"kind": "gain", "format": _FORMAT, "settings": asdict(self.trained)}
         about |= {"scale": self.scale, "training": self.training}
-        state = {f"generator.{name}": value.detach().cpu() for name, value in self._network.state_dict().items()}
+        state = {f"{_PREFIX}{name}": value.detach().cpu() for name, value in self._network.state_dict().items()}
         with replacing(path) as beside:
             beside.write_bytes(
                 save({"mean_image": self.mean_image, **state}, metadata={"roadworthy": json.dumps(about)})
@@ -286,10 +300,11 @@ def load_gain(path: str | Path) -> Gain:
         path: the ``.safetensors`` file.
 
     Returns:
-        The imputer, on the CPU; its network goes where the images are.
+        The imputer, on the CPU; fills are computed where the images are.
 
     Raises:
-        InputError: there is no such file, or it holds something else.
+        InputError: there is no such file.
+        ModelError: it is damaged or holds something else.
 
     Example:
         >>> import tempfile
@@ -309,22 +324,33 @@ def load_gain(path: str | Path) -> Gain:
         with safe_open(path, framework="pt") as file:
             about = json.loads((file.metadata() or {}).get("roadworthy", "{}"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        if about.get("kind") != "gain" or about.get("format") != _FORMAT:
-            raise ValueError("its header does not say that it holds a GAIN imputer of this version")
-        known = {field.name for field in fields(GainSettings)}
-        settings = GainSettings(**{name: value for name, value in about["settings"].items() if name in known})
-        state = {name.removeprefix("generator."): value for name, value in tensors.items() if name != "mean_image"}
-        return Gain(
-            state,
-            settings,
-            mean_image=tensors["mean_image"],
-            scale=about["scale"],
-            training=about["training"],
-        )
-    except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError, OSError) as error:
-        raise InputError(
+        return _made(about, tensors)
+    except (SafetensorError, ValueError, TypeError, RuntimeError, OSError) as error:
+        raise ModelError(
             f"gain: {str(path)!r} cannot be read as a GAIN imputer ({' '.join(str(error).split())}). {_HOW}"
         ) from error
+
+
+def _made(about: object, tensors: Mapping[str, torch.Tensor]) -> Gain:
+    """Make an imputer of a file's header and tensors."""
+    if not isinstance(about, dict) or about.get("kind") != "gain" or about.get("format") != _FORMAT:
+        raise ValueError("its header does not say that it holds a GAIN imputer of this version")
+    told, wanted = about.get("settings"), [field.name for field in fields(GainSettings)]
+    if not isinstance(told, dict) or not set(wanted) <= set(told):
+        lacking = [name for name in wanted if not isinstance(told, dict) or name not in told]
+        raise ValueError(f"the settings in its header lack {listed(lacking)}")
+    settings = GainSettings(**{name: told[name] for name in wanted})
+    weights = {name: value for name, value in tensors.items() if name != "mean_image"}
+    strange = [name for name in weights if not name.startswith(_PREFIX)]
+    if strange:
+        raise ValueError(f"it holds tensors {listed(strange, 3)}, which no GAIN imputer has")
+    return Gain(
+        {name.removeprefix(_PREFIX): value for name, value in weights.items()},
+        settings,
+        mean_image=tensors.get("mean_image"),  # type: ignore[arg-type]
+        scale=about.get("scale"),  # type: ignore[arg-type]
+        training=about.get("training"),  # type: ignore[arg-type]
+    )
 
 
 _HOW = (
