@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -11,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from roadworthy.errors import InputError, ModelError
-from roadworthy.evaluation.finetune import RECIPE, RandomMasks, cells_of, fine_tuned
+from roadworthy.errors import InputError, ModelError, SolverError
+from roadworthy.evaluation.finetune import RandomMasks, cells_of, fine_tuned, judge_recipe
 from roadworthy.evaluation.retrained import as_split
+from roadworthy.model import fit
+from roadworthy.records import Split
 
 IDS = [str(sample) for sample in range(400)]
 
@@ -124,7 +128,10 @@ def test_the_judge_knows_what_the_model_does_not() -> None:
         model[1].weight[1, 0], model[1].bias[1] = 10, -4
         model[1].bias[0] = 0
     judge = fine_tuned(
-        model, as_split("train", images, labels), mean=[0.0], recipe=replace(RECIPE, epochs=20, learning_rate=0.5)
+        model,
+        as_split("train", images, labels),
+        mean=[0.0],
+        recipe=replace(judge_recipe(600), epochs=20, learning_rate=0.5),
     )
     gone = images.clone()
     gone[:, 0, 0, 0] = 0
@@ -140,3 +147,53 @@ def test_what_cannot_be_trained_is_refused(trained) -> None:
         fine_tuned(lambda x: x, train)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="imputers: got none"):
         fine_tuned(model, train, imputers=())
+
+
+@pytest.fixture(scope="module")
+def quadrants() -> tuple[torch.nn.Module, Split]:
+    """A network without normalisation layers, which a high rate ruins: it tells the bright quadrant of four."""
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(400) % 4
+    images = 0.3 * torch.rand(400, 1, 8, 8, generator=generator)
+    for row, label in enumerate(labels.tolist()):
+        images[row, 0, 4 * (label // 2) :, 4 * (label % 2) :][:4, :4] += 0.6
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        layers: list[torch.nn.Module] = []
+        for before, after in ((1, 8), (8, 8)):
+            layers += [torch.nn.Conv2d(before, after, 3, padding=1), torch.nn.ReLU()]
+        net = torch.nn.Sequential(*layers, torch.nn.Flatten(), torch.nn.Linear(512, 4))
+    optimiser = torch.optim.Adam(net.parameters(), 3e-3)
+    for _ in range(30):
+        optimiser.zero_grad()
+        torch.nn.functional.cross_entropy(net(images), labels).backward()
+        optimiser.step()
+    return net.eval(), as_split("train", images, labels)
+
+
+def accuracy_of(net: torch.nn.Module, train: Split) -> float:
+    with torch.no_grad():
+        return float((net(train.images).argmax(1) == train.labels).float().mean())
+
+
+def test_a_network_without_normalisation_survives(quadrants) -> None:
+    net, train = quadrants
+    assert accuracy_of(net, train) == 1.0
+    ruinous = replace(judge_recipe(400), learning_rate=5.0)
+    once, right = copy.deepcopy(net), 0.0
+    with contextlib.suppress(SolverError):
+        fit(once, train, recipe=ruinous)
+        right = accuracy_of(once, train)
+    assert right < 0.5, "the rate must be one that ruins it"
+    assert accuracy_of(fine_tuned(net, train, recipe=ruinous), train) > 0.95
+    assert accuracy_of(fine_tuned(net, train), train) > 0.95
+
+
+def test_a_copy_that_forgot_its_task_is_refused(quadrants) -> None:
+    net, train = quadrants
+    with pytest.raises(ModelError, match="forgot its task at every learning rate from 1e\\+06 down to 8000"):
+        fine_tuned(net, train, recipe=replace(judge_recipe(400), learning_rate=1e6))
+
+
+def test_few_samples_are_gone_over_more_often() -> None:
+    assert [judge_recipe(count).epochs for count in (10, 1_000, 3_999, 50_000)] == [30, 8, 3, 2]

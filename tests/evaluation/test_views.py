@@ -206,3 +206,115 @@ def test_a_run_that_goes_on_has_the_same_audit(toy, tmp_path) -> None:
     for found in (first, again):
         found["leakage"].pop("seconds")
     assert again == first
+
+
+class Dropping(Linear):
+    """The same with dropout and batch normalisation, which act in training mode only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drop, self.norm = torch.nn.Dropout(0.5), torch.nn.BatchNorm1d(36)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.layer(self.drop(self.norm(images.flatten(1))))
+
+
+def test_a_judge_is_asked_in_evaluation_mode_and_left_as_it_was(toy) -> None:
+    model, images, labels, maps = toy
+    judge = Dropping().train()
+    before, state = {name: value.clone() for name, value in judge.state_dict().items()}, torch.get_rng_state()
+    settings = {"strategy": "symmetric", "fractions": SHARES, "mean": [0.5], "judge": judge}
+    one, two = (rw.evaluate(model, images, labels, maps, **settings) for _ in range(2))
+    np.testing.assert_array_equal(one.scores.logit, two.scores.logit)
+    assert judge.training
+    assert all(torch.equal(value, before[name]) for name, value in judge.state_dict().items())
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_a_judge_of_other_classes_is_refused(toy) -> None:
+    model, images, labels, maps = toy
+    other = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(36, 3))
+    with pytest.raises(InputError, match="judge: it has 3 classes and the model 2"):
+        rw.evaluate(model, images, labels, maps, strategy="symmetric", judge=other, mean=[0.5])
+
+
+@pytest.mark.parametrize("fills", [("mean", "mean"), (lambda x, r, g: x, lambda x, r, g: x * 1)])
+def test_fills_of_one_name_are_refused_before_any_work(toy, fills: tuple) -> None:
+    _, images, labels, maps = toy
+    with pytest.raises(InputError, match="imputer: two fills are called"):
+        rw.evaluate(lambda x: pytest.fail("asked"), images, labels, maps, imputer=fills, mean=[0.5])
+
+
+def test_normalised_training_samples_are_brought_back_to_pixel_units(toy) -> None:
+    _, images, labels, maps = toy
+    seen: list[float] = []
+
+    class Looking(torch.nn.Module):
+        """Notes the range of what it is given."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = Linear()
+
+        def forward(self, given: torch.Tensor) -> torch.Tensor:
+            seen.extend((float(given.min()), float(given.max())))
+            return self.inner(given)
+
+    normal = (images - 0.5) / 0.25
+    rw.evaluate(
+        Looking(), normal, labels, maps, strategy="symmetric", train=(normal, labels), normalized=([0.5], [0.25]),
+        fractions=SHARES,
+    )  # fmt: skip
+    assert min(seen) >= -2.3
+    assert max(seen) <= 2.3
+
+
+def test_the_training_samples_give_the_mean_of_the_fill(toy) -> None:
+    model, images, labels, maps = toy
+    settings = {"strategy": "symmetric", "train": (images, labels), "fractions": SHARES, "audit": "off"}
+    result = rw.evaluate(model, iter_of(images, labels), None, maps, **settings)
+    assert result.settings["mean_source"] == "train"
+    assert result.settings["mean"] == pytest.approx([float(images.mean())], abs=1e-6)
+
+
+def iter_of(images: torch.Tensor, labels: torch.Tensor) -> torch.utils.data.DataLoader:
+    """Images whose mean is not known beforehand."""
+    return torch.utils.data.DataLoader(torch.utils.data.TensorDataset(images, labels), batch_size=16)
+
+
+def test_token_ids_cannot_be_fine_tuned_on(toy) -> None:
+    tokens, labels = torch.arange(40).view(20, 2) % 7, torch.arange(20) % 2
+    model = torch.nn.Sequential(torch.nn.Embedding(8, 2), torch.nn.Flatten(), torch.nn.Linear(4, 2))
+    fill = rw.imputation.MaskToken(7)
+    with pytest.raises(InputError, match="cannot be fine-tuned on token ids"):
+        rw.evaluate(
+            model, tokens, labels, {"m": np.arange(40.0).reshape(20, 2)}, strategy="symmetric", imputer=fill,
+            train=(tokens, labels), intact_check="warn",
+        )  # fmt: skip
+
+
+def test_a_second_view_that_cannot_be_had_costs_nothing_but_itself(toy) -> None:
+    _, images, labels, maps = toy
+
+    class Fixed(torch.nn.Module):
+        """No parameters: no copy can be fine-tuned."""
+
+        def forward(self, given: torch.Tensor) -> torch.Tensor:
+            with torch.no_grad():
+                return Linear()(given)
+
+    result = rw.evaluate(Fixed(), images, labels, maps, audit="thorough", train=(images, labels), fractions=SHARES)
+    assert "idsds" not in result.audit
+    assert any(
+        "IDSDS, the second view, was left out: finetune: the model has no parameters" in w for w in result.warnings
+    )
+
+
+@pytest.mark.parametrize("text", ["[]", "3", "null", "{", "[" * 3000, '{"a":' * 40 + "1" + "}" * 40])
+def test_a_damaged_audit_is_made_anew(toy, tmp_path, text: str) -> None:
+    model, images, labels, maps = toy
+    settings = {"fractions": SHARES, "mean": [0.5], "checkpoint": tmp_path}
+    rw.evaluate(model, images, labels, maps, **settings)
+    (kept,) = tmp_path.glob("audit-quick-*.json")
+    kept.write_text(text)
+    assert "leakage" in rw.evaluate(model, images, labels, maps, **settings).audit

@@ -76,9 +76,9 @@ def test_seconds_of_each_kind_of_job() -> None:
     two = Job("road", {"fractions": [0.1, 0.5, 0.9], "order": "lerf", "imputers": ["noisy-linear", "mean"]})
     assert seconds_of(two, RATES, COUNTS) == pytest.approx(20 * (0.001 + 3 * (0.006 + 0.005)))
     assert seconds_of(Job("audit", {}), RATES, COUNTS) == 7.0
-    assert seconds_of(Job("judge", {}), RATES, COUNTS) == pytest.approx(6 * 100 * (0.001 + 0.003 + 0.01))
+    assert seconds_of(Job("judge", {}), RATES, COUNTS) == pytest.approx(30 * 100 * (0.001 + 0.003 + 0.01))
     gated = Job("audit", {"judge": "0123"})
-    assert seconds_of(gated, RATES, COUNTS) == pytest.approx(7.0 + 2 * 100 * 0.004 + 6 * 100 * 0.01)
+    assert seconds_of(gated, RATES, COUNTS) == pytest.approx(7.0 + 2 * 100 * 0.004 + 2 * 30 * 100 * 0.01)
     trained = training(removal={"imputer": "mean:0123"})
     assert seconds_of(trained, RATES, COUNTS) == pytest.approx(held)
 

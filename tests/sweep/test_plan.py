@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from roadworthy.errors import DataError, InputError
-from roadworthy.evaluation.audit.gate import JUDGE, KEEPS, RECIPE
+from roadworthy.evaluation.audit.gate import KEEPS
+from roadworthy.evaluation.epochs import GATE, GATE_JUDGE
+from roadworthy.evaluation.finetune import judge_recipe
 from roadworthy.sweep.experiment import load_experiment
-from roadworthy.sweep.plan import GATE_EPOCHS, JUDGE_EPOCHS, Plan, plan
+from roadworthy.sweep.plan import Plan, gate_images, judge_images, plan
 from roadworthy.sweep.subject import content_hash, identity, open_data
 
 BASE = {
@@ -189,7 +191,7 @@ def test_content_hashes_tell_names_and_bytes_apart(tmp_path: Path) -> None:
     assert content_hash(one) != content_hash(two)
 
 
-def test_costs_of_the_gate_are_those_of_its_recipes() -> None:
-    # written twice: planning a finished sweep must not load what trains
-    assert JUDGE.epochs == JUDGE_EPOCHS
-    assert len(KEEPS) * RECIPE.epochs == GATE_EPOCHS
+@pytest.mark.parametrize("count", [40, 1_000, 60_000])
+def test_costs_of_the_gate_are_those_of_its_recipes(count: int) -> None:
+    assert judge_images(count) == judge_recipe(count, GATE_JUDGE).epochs * count
+    assert gate_images(count) == len(KEEPS) * judge_recipe(count, GATE).epochs * count

@@ -25,7 +25,7 @@ def judge_for(subject: Subject, strategy: Strategy, folder: Path, seed: int) -> 
     if "fine-tuned" not in strategy.judges:
         return None
     from roadworthy.errors import ModelError
-    from roadworthy.evaluation.finetune import RECIPE, tuned_for
+    from roadworthy.evaluation.finetune import judge_recipe, tuned_for
     from roadworthy.forward import Classifier
     from roadworthy.model.weights import load_weights, read_weights, write_weights
 
@@ -38,7 +38,9 @@ def judge_for(subject: Subject, strategy: Strategy, folder: Path, seed: int) -> 
     except (ModelError, OSError):
         pass  # not there, or damaged: it is made anew
     train = subject.data.train
-    with bar("fine-tuning a copy on random masks", total=RECIPE.timetable(len(train)).work) as progress:
+    with bar(
+        "fine-tuning a copy on random masks", total=judge_recipe(len(train)).timetable(len(train)).work
+    ) as progress:
         judge = tuned_for(
             strategy, Classifier(subject.model), train, seed=seed, mean=subject.data.mean, progress=progress
         )
@@ -47,12 +49,18 @@ def judge_for(subject: Subject, strategy: Strategy, folder: Path, seed: int) -> 
 
 
 def _key(subject: Subject, strategy: Strategy, seed: int) -> str:
-    from roadworthy.evaluation.finetune import RECIPE
+    from roadworthy.evaluation.finetune import GRAINS, judge_recipe
     from roadworthy.fingerprints import model_fingerprint, pixels_hash
+    from roadworthy.imputation import resolve_imputer
+    from roadworthy.model.feed import split_hash
 
+    fills = [resolve_imputer(imputer, noise=strategy.noise).settings() for imputer in strategy.imputers]
     about: dict[str, Any] = {
         "strategy": strategy.settings(),
-        "recipe": RECIPE.described(),
+        "fills": fills,
+        "grains": GRAINS,
+        "samples": split_hash(subject.data.train),
+        "recipe": judge_recipe(len(subject.data.train)).described(),
         "model": model_fingerprint(subject.model),
         "images": pixels_hash(subject.data.train),
         "mean": subject.data.mean,

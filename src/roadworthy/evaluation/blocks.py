@@ -14,6 +14,7 @@ import numpy as np
 
 from roadworthy.errors import InputError
 from roadworthy.evaluation.result import READOUTS
+from roadworthy.evaluation.result_checks import DEPTH, depths
 from roadworthy.files import replacing
 from roadworthy.provenance import ids_hash
 
@@ -128,10 +129,12 @@ class BlockStore:
             return make()
         path = self.folder / f"{name}-{ids_hash(kept_as)}.json"
         try:
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf8"))
-            return found
-        except (OSError, ValueError):  # not there, or damaged from outside
-            found = make()
+            found = json.loads(path.read_text(encoding="utf8"))
+            if isinstance(found, dict) and max(depths(found)) <= DEPTH:
+                return found
+        except (OSError, ValueError, RecursionError):
+            pass
+        found = make()  # it is not there, or damaged from outside
         with replacing(path) as beside:
             beside.write_text(json.dumps(found), encoding="utf8")
         return found

@@ -8,22 +8,24 @@ Chung 2023; IDSDS, Hesse et al. 2024, for single patches).
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.ndimage
 import scipy.special
 import torch
 
-from roadworthy.errors import InputError, ModelError
+from roadworthy.errors import InputError, ModelError, SolverError
 from roadworthy.evaluation.degrade import Filler
+from roadworthy.evaluation.epochs import JUDGE, epochs_for
 from roadworthy.evaluation.strategy import Strategy
 from roadworthy.evaluation.treatment import DegradedSplit
-from roadworthy.forward import Classifier, device_of
+from roadworthy.forward import Classifier, device_of, untouched
 from roadworthy.imputation import Imputer, resolve_imputer
 from roadworthy.model import Recipe, fit, load_recipe
 from roadworthy.provenance import ids_hash
@@ -33,9 +35,27 @@ from roadworthy.types import Normalize, Output, Progress, Seed, Unit
 
 Masks: TypeAlias = Literal["uniform", "patch"] | float
 GRAINS = (0.0, 1.0, 2.0, 4.0)
-RECIPE = Recipe(
-    epochs=2, learning_rate=0.05, batch_size=64, weight_decay=0.0, schedule="one-cycle", warmup_epochs=0.5
-)
+_KEPT = 0.9  # of the model's accuracy on intact samples, which a copy must keep
+_SLACK = 0.02  # accuracy on masked samples that a copy may be short of the model
+RATES = (1.0, 0.2, 0.04, 0.008)  # of the recipe's learning rate, tried in turn
+_CHECKED = 512  # training samples on which a copy is held against the model
+
+
+def judge_recipe(count: int, effort: tuple[int, int] = JUDGE) -> Recipe:
+    """Return how a copy is fine-tuned on a number of training samples.
+
+    Args:
+        count: training samples.
+        effort: see :func:`roadworthy.evaluation.epochs.epochs_for`.
+    """
+    return Recipe(
+        epochs=epochs_for(count, effort),
+        learning_rate=0.05,
+        batch_size=64,
+        weight_decay=0.0,
+        schedule="one-cycle",
+        warmup_epochs=0.5,
+    )
 
 
 @dataclass(frozen=True)
@@ -133,7 +153,7 @@ def fine_tuned(
     masks: Masks = "uniform",
     imputers: Sequence[str | Imputer] = ("mean",),
     mean: Sequence[float] | torch.Tensor | None = None,
-    recipe: Recipe = RECIPE,
+    recipe: Recipe | None = None,
     grains: tuple[float, ...] = GRAINS,
     grid: int = 4,
     unit: Unit = "pixel",
@@ -151,7 +171,9 @@ def fine_tuned(
         masks, grains, grid, unit: see :class:`RandomMasks`.
         imputers: what fills removed units; each image draws one, so that none is new to the judge.
         mean: training mean per channel, for the mean fill; by default that of ``train``.
-        recipe: how long and how fast; by default 2 epochs at a small rate.
+        recipe: how long and how fast; by default :func:`judge_recipe`: two epochs, or more where samples are few.
+            Where the copy gets worse than the model, it is made again at a fifth of the learning rate, three times at
+            most: what suits a network with normalisation layers can ruin one without.
         seed: of masks, fills and the order of the samples.
         normalize: ``(mean, std)`` for a network that does not normalise by itself.
         output: how to pick the class scores from what the network returns.
@@ -162,7 +184,7 @@ def fine_tuned(
         The copy, in evaluation mode.
 
     Raises:
-        ModelError: something other than a module.
+        ModelError: something other than a module, or a copy that forgot its task at every rate.
         InputError: masks or imputers that do not fit the samples.
 
     Example:
@@ -178,6 +200,8 @@ def fine_tuned(
         raise ModelError(
             f"finetune: got {type(model).__name__}, expected a torch.nn.Module; only those can be trained"
         )
+    if not any(True for _ in model.parameters()):
+        raise ModelError("finetune: the model has no parameters to train; pass judge=, or ask the model as it is")
     seed = resolve_seed(seed)
     draw = RandomMasks(masks, seed, unit, tuple(grains), grid)
     values = torch.as_tensor(train.statistics()[0] if mean is None else mean)
@@ -187,22 +211,55 @@ def fine_tuned(
         raise InputError("imputers: got none, expected at least one fill for what is removed")
     for filler in fillers:
         filler.imputer.check((1, *train.shape), unit)
-    judge = copy.deepcopy(model)
-    for parameter in judge.parameters():
-        parameter.requires_grad_(True)
     masked = _epoch(train, draw, fillers, 0)
     masked.for_epoch = functools.partial(_epoch, train, draw, fillers)  # type: ignore[attr-defined]
-    fit(
-        judge,
-        masked,
-        recipe=recipe,
-        seed=derive(seed, "judge") % 2**63,
-        normalize=normalize,
-        output=output,
-        device=device,
-        progress=progress,
+    chosen = judge_recipe(len(train)) if recipe is None else recipe
+    shared: dict[str, Any] = {"normalize": normalize, "output": output, "device": device}
+    check = _Check(train.take(_CHECKED, seed), masked.take(_CHECKED, seed), shared)
+    before = check(model)
+    for rate in RATES:
+        judge = copy.deepcopy(model)
+        for parameter in judge.parameters():
+            parameter.requires_grad_(True)
+        slower = replace(chosen, learning_rate=rate * chosen.learning_rate)
+        with contextlib.suppress(SolverError):  # a loss that is no longer finite: the next rate is lower
+            fit(judge, masked, recipe=slower, seed=derive(seed, "judge") % 2**63, progress=progress, **shared)
+            after = check(judge.eval())
+            if after.intact >= _KEPT * before.intact and after.masked >= before.masked - _SLACK:
+                return judge
+    raise ModelError(
+        f"finetune: the copy forgot its task at every learning rate from {chosen.learning_rate:g} down to "
+        f"{RATES[-1] * chosen.learning_rate:g} (before, it was right for {before.intact:.0%} of intact training "
+        "samples); pass recipe= with a rate that suits the network, or judge= with a copy of your own"
     )
-    return judge.eval()
+
+
+class _Hits(NamedTuple):
+    """Accuracy on intact and on masked samples."""
+
+    intact: float
+    masked: float
+
+
+@dataclass(frozen=True)
+class _Check:
+    """Asks a network about some of the training samples, as they are and with random units removed."""
+
+    intact: Split
+    masked: Split
+    shared: dict[str, Any]
+
+    def __call__(self, model: torch.nn.Module) -> _Hits:
+        return _Hits(self._accuracy(model, self.intact), self._accuracy(model, self.masked))
+
+    def _accuracy(self, model: torch.nn.Module, split: Split) -> float:
+        classifier = Classifier(model, normalize=self.shared["normalize"], output=self.shared["output"])
+        right = total = 0
+        with untouched(model):
+            for batch in split.batches(256):
+                right += int((classifier.logits(batch.images).argmax(dim=1) == batch.labels).sum())
+                total += len(batch.ids)
+        return right / max(1, total)
 
 
 def tuned_for(
@@ -238,7 +295,7 @@ def tuned_for(
         grains=GRAINS if strategy.removes_all else (0.0,),  # as published: every unit on its own
         imputers=[resolve_imputer(imputer, noise=strategy.noise) for imputer in strategy.imputers],
         mean=mean,
-        recipe=RECIPE if recipe is None else load_recipe(recipe),
+        recipe=None if recipe is None else load_recipe(recipe),
         unit=strategy.unit,
         seed=seed,
         normalize=classifier.normalize,

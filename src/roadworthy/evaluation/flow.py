@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -19,8 +20,10 @@ from roadworthy.evaluation.retrained import Retraining, as_split, named_attribut
 from roadworthy.evaluation.run import Audit, Run
 from roadworthy.evaluation.sheet import SheetMaker
 from roadworthy.evaluation.strategy import Strategy
-from roadworthy.forward import Classifier, untouched
+from roadworthy.evaluation.treatment import DegradedSplit
+from roadworthy.forward import Classifier, as_stats, untouched
 from roadworthy.imputation import Imputer, Mean, resolve_imputer
+from roadworthy.records import Batch, Split
 from roadworthy.rng import resolve_seed
 from roadworthy.types import Layout, Normalize, Output, Progress, Reduction, Seed, Sign, Unit
 
@@ -199,7 +202,10 @@ def evaluate(
     if noise is not None and all(filler.noise != noise for filler in fillers):
         added = ", ".join(f"imputer {filler.name} adds {filler.noise}" for filler in fillers)
         examiner.notes.add("noise", f"noise={noise} has no effect: {added}")
-    fill_mean, mean_source = training_mean(chosen.mean if mean is None else mean, stats, model, stream)
+    _check_fills(fillers)
+    samples = None if train is None else in_pixel_units(as_split("train", train, what_for="fine-tune"), normalized)
+    given = chosen.mean if mean is None else mean
+    fill_mean, mean_source = training_mean(given, stats, model, stream, samples)
     for filler in fillers:
         examiner.notes.add(f"fill/{filler.name}", filler.caution(chosen.fractions))
         _check_mean(filler, chosen, fill_mean, mean_source, examiner.notes)
@@ -207,7 +213,7 @@ def evaluate(
     run = Run(
         strategy=chosen,
         imputers=fillers,
-        judges=_judges(chosen, classifier, judge, train, recipe=recipe, seed=run_seed, mean=fill_mean),
+        judges=_judges(chosen, classifier, judge, samples, stream, recipe=recipe, seed=run_seed, mean=fill_mean),
         examiner=examiner,
         maps=MapSources(
             attributions, stream, classifier, {"seed": run_seed, "settings": settings, "mean": fill_mean}
@@ -220,15 +226,23 @@ def evaluate(
         progress=progress,
         classes=[str(name) for name in classes],
         audit=audit,
-        patches=_patches(classifier, train, mean=fill_mean, seed=run_seed) if audit == "thorough" else None,
+        patches=_patches(classifier, samples, mean=fill_mean, seed=run_seed) if audit == "thorough" else None,
         recorded={"mean": fill_mean, "mean_source": mean_source, "settings": str(settings)},
     )
-    with untouched(model):
+    with untouched(model), untouched(model if judge is None else judge):
         return run.result(checkpoint)
 
 
 def _judges(
-    chosen: Strategy, classifier: Classifier, judge: Any, train: Any, *, recipe: Any, seed: int, mean: Any
+    chosen: Strategy,
+    classifier: Classifier,
+    judge: Any,
+    train: Split | None,
+    stream: Stream,
+    *,
+    recipe: Any,
+    seed: int,
+    mean: Any,
 ) -> dict[str, Classifier]:
     """Return who is asked, by name; a fine-tuned copy is made where none is given."""
     found = dict.fromkeys(chosen.judges, classifier)
@@ -242,7 +256,12 @@ def _judges(
                 "train: a strategy that fine-tunes a copy of the model needs train= (a Split such as data.train, or "
                 "(images, labels)) or judge= (a copy that roadworthy.evaluation.fine_tuned returned)"
             )
-        judge = tuned_for(chosen, classifier, as_split("train", train), recipe=recipe, seed=seed, mean=mean)
+        if stream.in_memory and not stream.images.is_floating_point():
+            raise InputError(
+                f"train: a copy cannot be fine-tuned on token ids ({stream.images.dtype}); pass judge= with a copy "
+                "that was fine-tuned elsewhere, or use a strategy such as 'road'"
+            )
+        judge = tuned_for(chosen, classifier, train, recipe=recipe, seed=seed, mean=mean)
     found["fine-tuned"] = Classifier(
         judge,
         normalize=classifier.normalize,
@@ -254,13 +273,36 @@ def _judges(
     return found
 
 
-def _patches(classifier: Classifier, train: Any, *, mean: list[float] | None, seed: int) -> Patches | None:
+def _patches(classifier: Classifier, train: Split | None, *, mean: list[float] | None, seed: int) -> Patches | None:
     """Return what scores by single patches, where there are samples to fine-tune a copy of the model on."""
     if train is None or mean is None or classifier.layout != "NCHW":
         return None
     if not isinstance(classifier.model, torch.nn.Module):
         return None
-    return Patches(classifier, as_split("train", train), mean, seed)
+    return Patches(classifier, train, mean, seed)
+
+
+def _check_fills(fillers: Sequence[Imputer]) -> None:
+    """Results tell fills by their names."""
+    names = [filler.name for filler in fillers]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(
+            f"imputer: two fills are called {twice!r}; name each once (functions by __name__, an Imputer by its name)"
+        )
+
+
+def in_pixel_units(train: Split, normalized: Normalize | None) -> Split:
+    """Bring training samples that are normalised already, as the images are, back to pixel units."""
+    if normalized is None:
+        return train
+    return DegradedSplit(train, functools.partial(_denormalised, stats=normalized))
+
+
+def _denormalised(batch: Batch, stats: Normalize) -> Batch:
+    shape = (1, -1, *[1] * (batch.images.ndim - 2))
+    mean, std = (part.view(shape) for part in as_stats(stats, batch.images.shape[1]))
+    return batch._replace(images=batch.images * std + mean)
 
 
 def _check_retraining(train: Any, recipe: Any, *, layout: str, nonfinite: str, normalized: Any) -> None:
@@ -278,7 +320,7 @@ def _check_retraining(train: Any, recipe: Any, *, layout: str, nonfinite: str, n
 
 
 def training_mean(
-    mean: Any, stats: Normalize | None, model: Callable[..., Any], stream: Stream
+    mean: Any, stats: Normalize | None, model: Callable[..., Any], stream: Stream, train: Split | None = None
 ) -> tuple[list[float] | None, str]:
     """Find the channel mean that fills use, in pixel units, and say where it came from."""
     if mean is not None:
@@ -288,6 +330,8 @@ def training_mean(
     known = getattr(model, "pixel_mean", None)
     if known is not None:
         return _as_mean("pixel_mean", known), "model"
+    if train is not None:
+        return list(train.statistics()[0]), "train"
     if stream.in_memory and stream.images.is_floating_point():
         axis = -1 if stream.layout == "NHWC" and stream.images.ndim > 2 else 1
         rest = [dim for dim in range(stream.images.ndim) if dim != axis % stream.images.ndim]

@@ -15,7 +15,7 @@ KEYS = (
     *("methods", "orders", "fractions", "removed", "repeats", "ids", "classes", "predicted"),
     *("method_info", "settings", "provenance", "warnings"),
 )
-_DEPTH = 20  # nesting of settings that the report still lays out
+DEPTH = 20  # nesting of settings that the report still lays out
 _KINDS = {"u": "uint8", "iu": "integers", "f": "floats"}
 _MOST = 2**62  # classes and counts are int64
 
@@ -137,8 +137,8 @@ def _check_settings(settings: Any, provenance: Any) -> None:
     for name, entries in (("settings", settings), ("provenance", provenance)):
         if not isinstance(entries, dict):
             raise DataError(f"{name!r} is a {type(entries).__name__}, expected an object")
-        if max(_depths(entries)) > _DEPTH:
-            raise DataError(f"{name!r} is nested deeper than {_DEPTH} levels")
+        if max(depths(entries)) > DEPTH:
+            raise DataError(f"{name!r} is nested deeper than {DEPTH} levels")
     if settings.get("readout", READOUTS[0]) not in READOUTS:
         raise DataError(f"'settings.readout' is {settings['readout']!r}, expected one of {', '.join(READOUTS)}")
     if not isinstance(settings.get("imputer", ""), str):
@@ -159,8 +159,8 @@ def _check_views(views: Any, repeats: int) -> None:
 def _check_audit(audit: Any) -> None:
     if not isinstance(audit, dict):
         raise DataError(f"'audit' is a {type(audit).__name__}, expected an object")
-    if max(_depths(audit)) > _DEPTH:
-        raise DataError(f"'audit' is nested deeper than {_DEPTH} levels")
+    if max(depths(audit)) > DEPTH:
+        raise DataError(f"'audit' is nested deeper than {DEPTH} levels")
 
 
 def _check_beside(beside: Any) -> None:
@@ -192,7 +192,8 @@ def _check_cost(cost: Any) -> None:
         _same_length(f"cost.{name}", cost[name], "cost.work", cost["work"])
 
 
-def _depths(value: Any) -> Iterator[int]:
+def depths(value: Any) -> Iterator[int]:
+    """Yield 0, 1, ... up to the depth to which lists and objects are nested."""
     level = [value]
     depth = 0
     while level:

@@ -286,7 +286,9 @@ class _Pair:
         return f"image {index}"
 
 
-def as_split(what: str, images: Any, labels: Any = None, ids: Sequence[str] | None = None) -> Split:
+def as_split(
+    what: str, images: Any, labels: Any = None, ids: Sequence[str] | None = None, *, what_for: str = "retrain"
+) -> Split:
     """Turn a Split, or images and labels in memory, into a split.
 
     Raises:
@@ -297,7 +299,7 @@ def as_split(what: str, images: Any, labels: Any = None, ids: Sequence[str] | No
     if labels is None and isinstance(images, (tuple, list)) and len(images) == 2:
         images, labels = images
     if labels is None or not hasattr(images, "shape"):
-        raise InputError(f"{what}: got {type(images).__name__}; to retrain, {_WAY_OUT}")
+        raise InputError(f"{what}: got {type(images).__name__}; to {what_for}, {_WAY_OUT}")
     values = as_tensor(what, images).float()
     names = [f"{what} {row}" for row in range(len(values))] if ids is None else [str(sample) for sample in ids]
     if len(names) != len(values):

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from roadworthy.errors import AttributionError, InputError, listed
+from roadworthy.errors import AttributionError, InputError, RoadworthyError, listed
 from roadworthy.evaluation.audit.collect import AuditSamples, Part
 from roadworthy.evaluation.audit.leakage import SAMPLES, audit_leakage
 from roadworthy.evaluation.audit.patches import Patches
@@ -131,10 +131,20 @@ class Run:
                 target=self.examiner.target if isinstance(self.examiner.target, str) else "given",
                 effort=effort,
             )
-            return {"leakage": found} | (self.patches.scores(part, self.strategy.reduction) if self.patches else {})
+            return {"leakage": found} | self._by_patches(part)
 
         kept_as = [*samples.kept_as, self.patches.key() if self.patches else ""]
         return store.kept(f"audit-{self.audit}", kept_as, made)
+
+    def _by_patches(self, part: Part) -> dict[str, Any]:
+        """Take the second view; it is an extra, so where it cannot be had the result stands without it."""
+        if self.patches is None:
+            return {}
+        try:
+            return self.patches.scores(part, self.strategy.reduction)
+        except RoadworthyError as error:
+            self.examiner.notes.add("idsds", f"IDSDS, the second view, was left out: {error}")
+            return {}
 
     def _kept_as(self, batch: Batch, start: int) -> list[str]:
         return [*batch.ids, self.examiner.digest(batch, start), self.maps.digest(batch, start)]
@@ -219,6 +229,11 @@ class Run:
             if classifier is not self.examiner.classifier:
                 own = classifier.logits(seen.batch.images)
                 check_logits(own, block.ids, f"intact samples asked of the {name} model")
+                if own.shape[1] != seen.logits.shape[1]:
+                    raise InputError(
+                        f"judge: it has {own.shape[1]} classes and the model {seen.logits.shape[1]}; pass a copy of "
+                        "the model"
+                    )
             cells = slice(self._cell(judge, 0, 0), self._cell(judge + 1, 0, 0))
             for readout, array in read_out(own, block.labels, block.targets).items():
                 block.scores[readout][:, :, 0, cells] = array

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from roadworthy.sweep.plan import GATE_EPOCHS, JUDGE_EPOCHS, RANDOM, Plan
+from roadworthy.sweep.plan import RANDOM, Plan, gate_images, judge_images
 from roadworthy.sweep.probe import Probe, Rates, family_of
 from roadworthy.sweep.values import fill_name
 
@@ -110,8 +110,8 @@ def seconds_of(job: Job, rates: Rates, counts: Mapping[str, int]) -> float:
     if job.kind in ("audit", "judge"):
         filled = counts["train"] * (rates.read + rates.degrade.get("mean", 0.0))
         if job.kind == "judge":
-            return JUDGE_EPOCHS * (filled + counts["train"] * rates.train)
-        gate = 2 * filled + GATE_EPOCHS * counts["train"] * rates.train if "judge" in job.spec else 0.0
+            return judge_images(counts["train"]) * (filled / counts["train"] + rates.train)
+        gate = 2 * filled + gate_images(counts["train"]) * rates.train if "judge" in job.spec else 0.0
         return rates.audit + gate
     steps = epochs_of(job.spec["recipe"], counts["train"])
     removal = job.spec.get("removal")

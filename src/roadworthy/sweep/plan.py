@@ -13,6 +13,7 @@ from typing import Any
 
 import roadworthy
 from roadworthy.errors import DataError
+from roadworthy.evaluation.epochs import GATE, GATE_JUDGE, epochs_for
 from roadworthy.sweep.experiment import Experiment
 from roadworthy.sweep.job import Job
 from roadworthy.sweep.values import fill_name
@@ -20,7 +21,6 @@ from roadworthy.sweep.values import fill_name
 FORMAT = 1
 RANDOM = "random"
 ROAD_FILL = "noisy-linear"
-JUDGE_EPOCHS, GATE_EPOCHS = 6, 2 * 3  # of the gate's judge, and of its two networks for each method
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,16 @@ class Plan:
             return Plan(jobs, found["points"], found["facts"], found["runtime"])
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DataError(f"plan: cannot be read ({error}); run the experiment again") from error
+
+
+def judge_images(count: int) -> int:
+    """Return how many images the gate's judge is fine-tuned on, repetitions counted."""
+    return count * epochs_for(count, GATE_JUDGE)
+
+
+def gate_images(count: int) -> int:
+    """Return how many images the gate's two networks of a method are trained on, repetitions counted."""
+    return 2 * count * epochs_for(count, GATE)
 
 
 def _digest(text: str) -> str:
@@ -323,7 +333,7 @@ class _Planner:
         if strategy.mean is not None:
             spec["mean"] = list(strategy.mean)
         needs = tuple(key for name, key in base.items() if name == "trained")
-        return Job("judge", spec, needs, "judge of the gate", JUDGE_EPOCHS * float(len(self.data.train)))
+        return Job("judge", spec, needs, "judge of the gate", float(judge_images(len(self.data.train))))
 
     def _audit(self, name: str, maps: tuple[dict[str, Any], tuple[str, ...]], judge: str) -> Job:
         strategy = self.strategy
@@ -342,7 +352,7 @@ class _Planner:
             spec["mean"] = list(strategy.mean)
         if judge:
             spec["judge"] = judge
-            cost = float(GATE_EPOCHS * len(self.data.train))
+            cost = float(gate_images(len(self.data.train)))
             return Job("audit", spec, (*maps[1], judge), f"audit of {name}", cost)
         needs = tuple(key for key in maps[1] if self.jobs[key].spec["split"] == "train")
         return Job("audit", spec, needs, f"audit of {name}", float(len(self.data.train)) / 4)

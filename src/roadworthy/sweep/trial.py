@@ -32,7 +32,7 @@ from roadworthy.rng import normal_fields
 from roadworthy.statistics import above_chance
 from roadworthy.sweep.job import Job
 from roadworthy.sweep.places import maps_path, weights_path
-from roadworthy.sweep.plan import JUDGE_EPOCHS, RANDOM
+from roadworthy.sweep.plan import RANDOM, judge_images
 from roadworthy.sweep.saved import ids_of_rows, open_saved
 from roadworthy.sweep.store import Record, Store
 from roadworthy.sweep.subject import fresh_network, identity, normalization, open_data, whole_ids
@@ -318,7 +318,7 @@ class Trial:
             device=self.device,
         )
         save_weights(judge, weights_path(self.folder, self.job.key))
-        images = JUDGE_EPOCHS * len(self.data.train)
+        images = judge_images(len(self.data.train))
         return Record({"images": images, "seconds": time.perf_counter() - began}, {})
 
     def _mean(self) -> torch.Tensor:

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from roadworthy.errors import AttributionError, InputError
-from roadworthy.evaluation.audit.gate import RECIPE, encoding_gap, gate_verdict
-from roadworthy.evaluation.finetune import fine_tuned
+from roadworthy.evaluation.audit.gate import encoding_gap, gate_verdict
+from roadworthy.evaluation.epochs import GATE
+from roadworthy.evaluation.finetune import fine_tuned, judge_recipe
 from roadworthy.evaluation.retrained import as_split
 from roadworthy.model import Recipe, fit
 from roadworthy.records import Split
@@ -43,7 +44,7 @@ def case() -> tuple[torch.nn.Module, Split, Split, dict[str, tuple[np.ndarray, n
     (images, labels, maps), (others, answers, more) = drawn(600, 0), drawn(300, 1)
     train, test = as_split("train", images, labels), as_split("test", others, answers)
     model = fresh(0)
-    fit(model, train, recipe=RECIPE, seed=0)
+    fit(model, train, recipe=judge_recipe(len(train), GATE), seed=0)
     judge = fine_tuned(model, train, recipe=LONG, mean=[0.5], grains=(0.0,))
     return judge, train, test, {name: (maps[name], more[name]) for name in maps}
 

@@ -18,7 +18,7 @@ def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.rand(shape, generator=torch.Generator().manual_seed(seed))
 
 
-def smooth(n: int = 120, side: int = 12) -> torch.Tensor:
+def smooth(n: int = 60, side: int = 8) -> torch.Tensor:
     """Images in which a pixel is near its neighbours, but not on their mean."""
     coarse = torch.nn.functional.interpolate(drawn(n, 3, 4, 4), size=(side, side), mode="bilinear")
     return 0.6 * coarse + 0.4 * drawn(n, 3, side, side, seed=1)

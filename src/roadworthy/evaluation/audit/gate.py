@@ -8,22 +8,26 @@ retrained network is ahead of the judge on the very same degraded images is what
 The retrained network starts from the judge's weights, so both know the images alike and a few epochs suffice; a start
 from scratch (``build=``) finds the same gaps and takes longer. Explanations whose masks tell the class and whose
 pixels show it too have no gap: there is nothing left to add. The judge must know masks well, or it falls behind for
-want of training and not of the code: on the planted bench edges have a gap of 0.20 with a judge of two epochs and of
-0.08 with one of six. So train it by :data:`JUDGE`.
+want of training and not of the code: train it by ``judge_recipe(n, GATE_JUDGE)``, for longer than that of an
+evaluation.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from roadworthy.errors import InputError
+from roadworthy.errors import InputError, ModelError, SolverError
 from roadworthy.evaluation.degrade import Filler
-from roadworthy.evaluation.retrain import Retrainer, score
+from roadworthy.evaluation.epochs import GATE
+from roadworthy.evaluation.finetune import RATES, judge_recipe
+from roadworthy.evaluation.retrain import Retrainer, Trained, score
 from roadworthy.evaluation.strategy import Strategy
 from roadworthy.evaluation.treatment import Degrader, MapRows, Treatment
 from roadworthy.forward import device_of
@@ -39,12 +43,7 @@ KEEPS = (0.06, 0.12)
 """Shares kept. So little that what is shown seldom suffices, and a mask that tells the class has much to add."""
 THRESHOLD = 0.10
 """Accuracy that the retrained network may be ahead."""
-JUDGE = Recipe(epochs=6, learning_rate=0.05, batch_size=64, weight_decay=0.0, schedule="one-cycle", warmup_epochs=0.5)
-"""How to fine-tune the judge of the gate: for longer than that of an evaluation."""
-RECIPE = Recipe(
-    epochs=3, learning_rate=0.05, batch_size=64, weight_decay=0.0, schedule="one-cycle", warmup_epochs=0.5
-)
-"""How to train on what an explanation keeps, from the judge's weights."""
+_BEHIND = 0.05  # training accuracy that a network may be short of the judge, on what it was trained on
 
 
 def encoding_gap(
@@ -56,7 +55,7 @@ def encoding_gap(
     keeps: Sequence[float] = KEEPS,
     imputer: str | Imputer = "mean",
     mean: Sequence[float] | torch.Tensor | None = None,
-    recipe: Recipe = RECIPE,
+    recipe: Recipe | None = None,
     build: Callable[[int], torch.nn.Module] | None = None,
     unit: Unit = "pixel",
     sign: Sign = "signed",
@@ -72,15 +71,17 @@ def encoding_gap(
     """Train a network on what each explanation keeps, and hold it against the judge on the same degraded test images.
 
     Args:
-        judge: a copy of the model, from :func:`~roadworthy.evaluation.finetune.fine_tuned` with ``recipe=JUDGE`` and
-            the same fill; it is not changed.
+        judge: a copy of the model, from :func:`~roadworthy.evaluation.finetune.fine_tuned`, trained as said above and
+            with the same fill; it is not changed.
         train: training samples.
         test: test samples, none of them in ``train``.
         maps: for each method, array-likes (N, *units) or (N, C, ...) of the training and of the test samples.
         keeps: shares of the units kept; the least relevant others are removed.
         imputer: what fills them.
         mean: training mean per channel, in pixel units; by default that of ``train``.
-        recipe: how the networks are trained.
+        recipe: how the networks are trained; by default :func:`~roadworthy.evaluation.finetune.judge_recipe` with
+            three epochs at least. One that stays behind the judge on its own training samples is trained again at a
+            fifth of the rate.
         build: returns a network to train, for a seed; by default a copy of the judge.
         unit: ``"pixel"`` or ``"channel"``.
         sign: how the values of a map are ordered.
@@ -94,9 +95,9 @@ def encoding_gap(
         progress: called with the number of samples just trained on.
 
     Returns:
-        A row for each method and share kept: ``method``, ``keep``, ``kar`` and ``judge`` (accuracies), ``gap`` (the
-        former minus the latter) with ``gap_low`` and ``gap_high`` (paired bootstrap over test samples; the spread
-        between trainings is not in it), and ``n``.
+        A row for each method and share kept: ``method``, ``keep``, ``imputer``, ``kar`` and ``judge`` (accuracies),
+        ``gap`` (the former minus the latter) with ``gap_low`` and ``gap_high`` (paired bootstrap over test samples;
+        the spread between trainings is not in it), and ``n``.
 
     Raises:
         InputError: no maps, or shares that keep nothing or everything.
@@ -120,11 +121,12 @@ def encoding_gap(
     strategy = Strategy.of("kar", imputer=imputer, unit=unit, sign=sign, reduction=reduction)
     filler = Filler(resolve_imputer(imputer), values, number, device_of(judge, device))
     degrader = Degrader(strategy, filler)
+    chosen = judge_recipe(len(train), GATE) if recipe is None else recipe
     retrainer = Retrainer(
         build or (lambda _: copy.deepcopy(judge)),
         train,
         test,
-        recipe,
+        chosen,
         seed=number,
         normalize=normalize,
         output=output,
@@ -135,13 +137,14 @@ def encoding_gap(
         parts = [MapRows(name, array, split.ids) for array, split in ((train_maps, train), (test_maps, test))]
         for keep in keeps:
             treatment = Treatment("estimator", name, "lerf", 1 - keep)
-            trained, _ = retrainer.run(
-                treatment, degrader, train_maps=parts[0], test_maps=parts[1], progress=progress
-            )
+            trained = _retrained(retrainer, judge, degrader, treatment, parts, progress)
             shown = degrader.split(test, treatment, parts[1])
             judged = score(judge, shown, normalize=normalize, output=output)
             hits = np.stack([trained.top1, judged["top1"]]).astype(np.float64)
-            rows.append({"method": name, "keep": float(keep)} | _gap(hits, level=level, draws=draws, seed=number))
+            rows.append(
+                {"method": name, "keep": float(keep), "imputer": filler.imputer.name}
+                | _gap(hits, level=level, draws=draws, seed=number)
+            )
     return rows
 
 
@@ -184,6 +187,32 @@ def gate_verdict(rows: Sequence[Mapping[str, Any]], *, threshold: float = THRESH
             verdict, why = "passes", f"the mask adds at most {highest['gap_high']:.2f} to what the pixels show"
         found.append({"method": name, "verdict": verdict, "why": why})
     return found
+
+
+def _retrained(
+    retrainer: Retrainer,
+    judge: torch.nn.Module,
+    degrader: Degrader,
+    treatment: Treatment,
+    maps: Sequence[MapRows],
+    progress: Progress | None,
+) -> Trained:
+    """Train a network on what is kept; one that a rate ruins would let every mask pass, so slower ones are tried."""
+    few = degrader.split(retrainer.train.take(512, retrainer.seed), treatment, maps[0])
+    known = float(score(judge, few, normalize=retrainer.normalize, output=retrainer.output)["top1"].mean())
+    found: list[Trained] = []
+    for rate in RATES:
+        slower = replace(retrainer.recipe, learning_rate=rate * retrainer.recipe.learning_rate)
+        with contextlib.suppress(SolverError):  # a loss that is no longer finite
+            trained, _ = replace(retrainer, recipe=slower).run(
+                treatment, degrader, train_maps=maps[0], test_maps=maps[1], progress=progress
+            )
+            found.append(trained)
+            if trained.history.accuracy[-1] >= known - _BEHIND:
+                return trained
+    if not found:
+        raise ModelError("encoding_gap: no network could be trained on what is kept; pass recipe= with a lower rate")
+    return max(found, key=lambda trained: trained.history.accuracy[-1])
 
 
 def _check(maps: Mapping[str, Any], keeps: Sequence[float], train: Split) -> None:

@@ -10,11 +10,12 @@ import numpy as np
 import torch
 
 from roadworthy.evaluation.audit.collect import BYTES
-from roadworthy.evaluation.audit.gate import JUDGE, encoding_gap
+from roadworthy.evaluation.audit.gate import encoding_gap
 from roadworthy.evaluation.audit.leakage import SAMPLES, audit_leakage
 from roadworthy.evaluation.audit.predictor import Effort
 from roadworthy.evaluation.degrade import block_values
-from roadworthy.evaluation.finetune import fine_tuned
+from roadworthy.evaluation.epochs import GATE_JUDGE
+from roadworthy.evaluation.finetune import fine_tuned, judge_recipe
 from roadworthy.evaluation.strategy import Strategy
 from roadworthy.evaluation.treatment import MapRows
 from roadworthy.imputation import Imputer
@@ -91,7 +92,7 @@ def judge_of_gate(
         model,
         train,
         mean=mean,
-        recipe=JUDGE,
+        recipe=judge_recipe(len(train), GATE_JUDGE),
         unit=strategy.unit,
         seed=seed,
         normalize=normalize,

@@ -14,9 +14,10 @@ import numpy as np
 
 from roadworthy.attribution import attribute
 from roadworthy.data import load_data
-from roadworthy.evaluation.audit.gate import JUDGE, KEEPS, THRESHOLD, encoding_gap, gate_verdict
+from roadworthy.evaluation.audit.gate import KEEPS, THRESHOLD, encoding_gap, gate_verdict
 from roadworthy.evaluation.audit.mask_only import mask_only
-from roadworthy.evaluation.finetune import fine_tuned
+from roadworthy.evaluation.epochs import GATE_JUDGE
+from roadworthy.evaluation.finetune import fine_tuned, judge_recipe
 from roadworthy.evaluation.selftest.leaks import Planted, clean, leaks
 from roadworthy.evaluation.selftest.record import Trial
 from roadworthy.model import load_model
@@ -104,7 +105,7 @@ def gate_test(
     """
     data = load_data(f"planted:n={train},test={test}", seed=seed)
     model = load_model("small-cnn", data, seed=seed, cache=cache)
-    judge = fine_tuned(model, data.train, mean=data.mean, recipe=JUDGE, seed=seed)
+    judge = fine_tuned(model, data.train, mean=data.mean, recipe=judge_recipe(len(data.train), GATE_JUDGE), seed=seed)
     pairs, leaking = _maps(data, model, seed, names)
     rows = encoding_gap(
         judge, data.train, data.test, pairs, keeps=keeps, mean=data.mean, seed=seed, progress=progress
