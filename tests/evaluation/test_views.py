@@ -95,14 +95,14 @@ def test_the_score_is_the_mean_over_views_per_sample(both) -> None:
     np.testing.assert_allclose(ranking.loc[both.methods, "score"], scores.mean(axis=1), atol=1e-12)
     sd = ranking.loc[both.methods, "repeat_sd"]
     by_repeat = np.array([[rank_score(both, m, r) for r in range(2)] for m in range(2)])
-    np.testing.assert_allclose(sd, by_repeat.std(axis=1, ddof=1), atol=1e-12)
+    np.testing.assert_allclose(sd, by_repeat.std(axis=1, ddof=1), atol=1e-7)
 
 
 def rank_score(result, method: int, repeat: int) -> float:
     """The symmetric gain of one repeat, averaged over the views, by hand."""
     cells = [view * 2 + repeat for view in range(4)]
-    curve = result.scores.top1[method][:, :, cells].mean(axis=(2, 3), dtype=float)
-    return float(np.trapezoid(curve[1] - curve[0], result.fractions) / result.fractions[-1])
+    curve = result.scores.probability[method][:, :, cells].mean(axis=(2, 3), dtype=float)
+    return float((curve[1] - curve[0])[1:].mean())
 
 
 def test_intact_accuracy_is_that_of_the_given_model(both) -> None:
@@ -318,3 +318,25 @@ def test_a_damaged_audit_is_made_anew(toy, tmp_path, text: str) -> None:
     (kept,) = tmp_path.glob("audit-quick-*.json")
     kept.write_text(text)
     assert "leakage" in rw.evaluate(model, images, labels, maps, **settings).audit
+
+
+def test_each_share_counts_alike_where_the_strategy_says_so(toy) -> None:
+    model, images, labels, maps = toy
+    shares = (0.05, 0.1, 0.9)
+    strategy = Strategy(fractions=shares, average="shares", readout="probability")
+    result = rw.evaluate(model, images, labels, maps, strategy=strategy, mean=[0.5], audit="off")
+    curves = result.scores.probability.mean(axis=(3, 4), dtype=np.float64)  # [method, order, share]
+    by_hand = (curves[:, 1, 1:] - curves[:, 0, 1:]).mean(axis=1)
+    ranking = result.ranking().set_index("method")
+    np.testing.assert_allclose(ranking.loc[result.methods, "score"], by_hand, atol=1e-7)
+    assert ranking.loc["effect", "score"] != pytest.approx(
+        float(np.trapezoid(curves[0, 1] - curves[0, 0], result.fractions) / 0.9), abs=1e-4
+    )
+    morf = rw.evaluate(
+        model, images, labels, maps, strategy=strategy, order="morf", mean=[0.5], audit="off"
+    ).ranking()  # fmt: skip
+    assert morf.attrs["score"] == "mean over the shares of the MoRF curve"
+    assert morf.attrs["direction"] == "lower is better"
+    np.testing.assert_allclose(
+        morf.set_index("method").loc[result.methods, "score"], curves[:, 0, 1:].mean(axis=1), atol=1e-7
+    )

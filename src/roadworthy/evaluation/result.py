@@ -185,6 +185,11 @@ class Result:
         return str(self.settings.get("readout", "top1"))
 
     @property
+    def average(self) -> str:
+        """How the shares of a curve make a score: ``"area"`` or ``"shares"``, see :class:`Strategy`."""
+        return str(self.settings.get("average", "area"))
+
+    @property
     def table(self) -> pd.DataFrame:
         """A row per method x order x fraction x repeat: removed units, n, and the mean of each readout."""
         index = pd.MultiIndex.from_product(
@@ -234,7 +239,8 @@ class Result:
         """Rank the methods.
 
         With both orders the score is the symmetric gain, the area between the LeRF and the MoRF curve (same
-        share removed in both, per unit of share): a random map has 0, more is better. With one order it is the
+        share removed in both, per unit of share) or, as the strategy says, their mean difference over the shares: a
+        random map has 0, more is better. With one order it is the
         area under that curve: lower is better for MoRF, higher for LeRF.
 
         Args:
@@ -292,7 +298,9 @@ class Result:
 
     def method_scores(self, readout: str | None = None) -> tuple[np.ndarray, str, bool]:
         """Return the score of each method for each sample (M, n), its name, and whether higher is better."""
-        return scoring.score(scoring.over_samples(self, readout or self.readout), self.orders, self.fractions)
+        return scoring.score(
+            scoring.over_samples(self, readout or self.readout), self.orders, self.fractions, self.average
+        )
 
     def save(self, path: str | Path) -> Path:
         """Write the result to a folder: results.parquet, per_sample.parquet, ranking.csv, result.json, sheet.npz.

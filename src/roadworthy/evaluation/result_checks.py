@@ -143,6 +143,8 @@ def _check_settings(settings: Any, provenance: Any) -> None:
         raise DataError(f"'settings.readout' is {settings['readout']!r}, expected one of {', '.join(READOUTS)}")
     if not isinstance(settings.get("imputer", ""), str):
         raise DataError(f"'settings.imputer' is {settings['imputer']!r}, expected a text")
+    if settings.get("average", "area") not in ("area", "shares"):
+        raise DataError(f"'settings.average' is {settings['average']!r}, expected 'area' or 'shares'")
     seed = provenance.get("seed", 0)
     if not isinstance(seed, int) or isinstance(seed, bool):
         raise DataError(f"'provenance.seed' is {seed!r}, expected a whole number")

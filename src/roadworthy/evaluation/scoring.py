@@ -28,17 +28,25 @@ if TYPE_CHECKING:
 _ORDERS = {"morf": "MoRF", "lerf": "LeRF"}
 
 
-def score(curves: np.ndarray, orders: list[str], fractions: list[float]) -> tuple[np.ndarray, str, bool]:
+def score(
+    curves: np.ndarray, orders: list[str], fractions: list[float], average: str = "area"
+) -> tuple[np.ndarray, str, bool]:
     """Score the methods from their curves.
 
     Args:
         curves: [method, order, fraction, unit], the unit a sample or a training.
         orders: the orders of the second axis.
-        fractions: the shares of the third.
+        fractions: the shares of the third, 0 first.
+        average: ``"area"``: under the curve, on its true shares; ``"shares"``: the mean over the shares removed.
 
     Returns:
         The score of each method for each unit, its name, and whether higher is better.
     """
+    if average == "shares":
+        rising = np.asarray(curves[:, :, 1:].mean(axis=2))
+        if set(orders) == {"morf", "lerf"}:
+            return rising[:, orders.index("lerf")] - rising[:, orders.index("morf")], "symmetric gain", True
+        return rising[:, 0], f"mean over the shares of the {_ORDERS[orders[0]]} curve", orders[0] == "lerf"
     if set(orders) == {"morf", "lerf"}:
         morf, lerf = curves[:, orders.index("morf")], curves[:, orders.index("lerf")]
         return symmetric_gain(fractions, morf, lerf, axis=1), "symmetric gain", True
@@ -59,7 +67,7 @@ def ranking(result: Result, readout: str, level: float, draws: int, seed: int) -
     """Rank the methods by their score; see :meth:`Result.ranking`."""
     trainings = result.unit == "trainings"
     curves = per_repeat(result, readout) if trainings else over_samples(result, readout)
-    scores, name, higher = score(curves, result.orders, result.fractions)
+    scores, name, higher = score(curves, result.orders, result.fractions, result.average)
     if trainings:
         frame = rank_methods_over_repeats(scores, result.methods, higher_is_better=higher, level=level)
     else:
@@ -112,5 +120,5 @@ def _points(result: Result, **columns: np.ndarray) -> pd.DataFrame:
 def _sd_over_repeats(result: Result, readout: str) -> np.ndarray:
     values = per_repeat(result, readout)  # views lie one after the other: repeat r is the mean of theirs
     values = values.reshape(*values.shape[:3], len(result.views), -1).mean(axis=3)
-    scores, _, _ = score(values, result.orders, result.fractions)
+    scores, _, _ = score(values, result.orders, result.fractions, result.average)
     return np.asarray(scores.std(axis=-1, ddof=1))

@@ -49,6 +49,8 @@ class Strategy:
             all of them.
         beta: the largest share of units that is removed on average: at share p the probability is
             ``min(alpha, beta / p)``.
+        average: how the shares of a curve make a score: ``"area"`` (trapezoid on the true shares, from 0) or
+            ``"shares"`` (each share removed counts alike).
         repeats: how often ties, noise and the draws of ``alpha`` are drawn anew where the caller does not say.
 
     Example:
@@ -71,6 +73,7 @@ class Strategy:
     random_masks: Literal["fixed", "redrawn", "bernoulli"] = "fixed"
     alpha: float = 1.0
     beta: float = 1.0
+    average: Literal["area", "shares"] = "area"
     repeats: int = 1
 
     def __post_init__(self) -> None:
@@ -81,6 +84,7 @@ class Strategy:
         _one_of("reduction", self.reduction, REDUCTIONS)
         _one_of("readout", self.readout, READOUTS)
         _one_of("ties", self.ties, ("random", "first"))
+        _one_of("average", self.average, ("area", "shares"))
         _one_of("random_masks", self.random_masks, ("fixed", "redrawn", "bernoulli"))
         if isinstance(self.noise, (bool, str)) or not 0 <= self.noise < math.inf:
             raise InputError(
@@ -204,7 +208,10 @@ presets.add(
         name="symmetric",
         training=("none", "finetune"),
         imputer=("mean", "noisy-linear"),
-        fractions=(0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9),
+        # near none and near all removed only the top of a map decides: what goes first, and what is left last
+        fractions=(0.05, 0.1, 0.3, 0.7, 0.9, 0.95),
+        readout="probability",
+        average="shares",
     ),
     "both orders, two fills, asked of the model and of one copy fine-tuned on random masks (Bluecher et al. 2024)",
 )
