@@ -55,6 +55,35 @@ def test_the_matrix_and_what_it_comes_to_are_printed(tmp_path: Path) -> None:
     assert "Kendall's W of the areas, 4 sources and 4 methods" in done.output
 
 
+def test_many_sources_are_numbered_and_named_below(tmp_path: Path) -> None:
+    names = [f"a-long-name-of-a-run-{i}" for i in range(5)]
+    runs = {name: saved(tmp_path / name, seed) for seed, name in enumerate(names)}
+    done = run(*(tmp_path / name for name in names))
+    assert done.exit_code == 0
+    found = concordance_of(runs)
+    lines = done.output.splitlines()
+    assert [line for line in lines if line.startswith(("1 a", "10 a"))] == [
+        f"1 {names[0]} / MoRF",
+        f"10 {names[4]} / LeRF",
+    ]
+    assert "and the other columns" in done.output
+    assert "…" not in done.output
+    shown = "".join(line for line in lines if "│" in line or "┃" in line)
+    assert names[0] not in shown
+    assert f"{found.spearman.value[0, 9]:.2f}".replace("-", "−") in done.output
+
+
+def test_sources_that_rank_nothing_or_are_the_same_are_told(tmp_path: Path) -> None:
+    saved(tmp_path / "one", 1)
+    saved(tmp_path / "again", 1)
+    saved(tmp_path / "flat", 2, constant=True)
+    output = run(tmp_path / "one", tmp_path / "again", tmp_path / "flat").output
+    assert "same score everywhere: flat / MoRF and flat / LeRF." in output
+    assert "agreement says nothing: one / MoRF and again / MoRF." in output
+    assert "5 flat" not in output
+    assert "4 sources (2 left out) and 4 methods" in output
+
+
 def test_json_holds_everything_and_none_for_undefined(tmp_path: Path) -> None:
     one, flat = saved(tmp_path / "one", 1), saved(tmp_path / "flat", 2, constant=True)
     done = run(tmp_path / "one", tmp_path / "flat", "--json", "--pairing", "kept", "--seed", 3)

@@ -17,6 +17,7 @@ from roadworthy.report import concordance as drawing
 from roadworthy.report.concordance import (
     concordance_figure,
     concordance_section,
+    oddities,
     overall,
     spread,
     write_concordance,
@@ -83,10 +84,36 @@ def test_another_statistic_can_be_shown(found: Concordance) -> None:
 
 def test_what_is_undefined_is_a_dash_without_colour(undefined: Concordance) -> None:
     page = Page(concordance_section(undefined))
-    assert page.rows[1:3] == [["flat", "–", "–"], ["real", "–", "1.00"]]
+    assert page.rows[:2] == [["", "real"], ["real", "1.00"]]
+    assert "Not shown:flat: every method has the same score everywhere." in page.text
+    assert page.text.startswith("Left out, for it gives every method the same score everywhere: flat.")
+    assert overall(undefined).startswith(
+        "Kendall's W of the areas, 1 source (1 left out) and 3 methods, is undefined"
+    )
     assert spread(undefined) == "No two sources have an agreement: there is no share at which both rank the methods."
     one = concordance([Source(name, np.ones((2, 1, 3)), [0.5]) for name in "ab"], draws=5)
     assert overall(one).endswith("is undefined: there is no ranking that could agree.")
+    assert (
+        "Left out, for they give every method the same score everywhere: a and b."
+        in Page(concordance_section(one)).text
+    )
+
+
+def test_one_thing_under_two_names_is_told() -> None:
+    scores = np.random.default_rng(3).random((3, 2, 8))
+    made = [Source(label, scores, [0.2, 0.4]) for label in ("a", HOSTILE)]
+    found = concordance([*made, Source("b", scores[::-1], [0.2, 0.4])], draws=10)
+    assert oddities(found) == [f"The same scores, so that their agreement says nothing: a and {HOSTILE}."]
+    assert oddities(found)[0] in Page(concordance_section(found)).text
+
+
+def test_headings_of_columns_break_between_words_only() -> None:
+    rules = re.findall(r"([^{}]+)\{([^{}]*)\}", re.sub(r"/\*.*?\*/", "", asset("page.css")))
+    of_heads = [
+        body for selectors, body in rules if "thead th bdi" in [part.strip() for part in selectors.split(",")]
+    ]
+    wraps = re.findall(r"overflow-wrap: ([a-z-]+)", " ".join(of_heads))
+    assert wraps[-1] == "break-word"
 
 
 def test_sentences_hold_the_numbers(found: Concordance) -> None:

@@ -218,6 +218,33 @@ def test_undefined_is_nan_neither_0_nor_1() -> None:
     assert apart.spearman.value[0, 0] == 1
 
 
+def test_a_source_that_ranks_nothing_does_not_count_in_w() -> None:
+    a, b = drawn(seed=1), drawn(seed=2)
+    flat = np.ones_like(a)
+    alone = concordance(two(a, b), draws=30)
+    found = concordance([*two(a, b), Source("flat", flat, [0.0, 0.2, 0.5, 0.8])], draws=30)
+    assert found.unranked == ("flat",)
+    assert alone.unranked == ()
+    assert (found.w, found.w_low, found.w_high, found.w_p) == (alone.w, alone.w_low, alone.w_high, alone.w_p)
+    assert np.array_equal(found.w_shares, alone.w_shares)
+    one = concordance(two(flat, a), draws=30)
+    assert np.isnan([one.w, one.w_p, one.w_low]).all()
+
+
+def test_sources_that_are_one_thing_are_named() -> None:
+    a, b = drawn(seed=1), drawn(seed=2)
+    shares = [0.0, 0.2, 0.5, 0.8]
+    made = [Source(name, scores, shares) for name, scores in (("a", a), ("b", b), ("again", a.copy()))]
+    assert concordance(made, draws=10).twins == (("a", "again"),)
+    turned = Source("turned", -a, shares, higher_is_better=False)  # the same numbers but for their sign
+    assert concordance([made[0], turned], draws=10).twins == (("a", "turned"),)
+    near = a.copy()
+    near[0, 0, 0] += 1e-6
+    assert concordance([made[0], Source("near", near, shares)], draws=10).twins == ()
+    flat = np.ones_like(a)
+    assert concordance([made[1], *two(flat, flat)], draws=10).twins == ()
+
+
 def test_a_share_with_equal_scores_is_left_out_of_the_mean() -> None:
     a, b = drawn(), drawn(seed=2)
     a[:, 2] = 1

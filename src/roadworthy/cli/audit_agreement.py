@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from roadworthy.evaluation import Result
     from roadworthy.statistics import Concordance
 
+_NAMED = 6  # sources whose names stand in the table
+_COLUMNS = 8  # that fit the narrowest terminal beside the numbers of the rows
+
 
 def agreement(
     runs: Annotated[list[Path], typer.Argument(help="Folders of saved results or of sweeps.", metavar="RUN...")],
@@ -113,17 +116,24 @@ def _plain(value: Any) -> Any:
 
 
 def _show(found: Concordance) -> None:
-    """Print the matrix, its columns numbered as its rows, and what all of it comes to."""
+    """Print the matrix, its columns numbered as its rows, and what all of it comes to.
+
+    Where names would squeeze the numbers they stand below; where there are more columns than fit, the rest follows.
+    """
     import pandas as pd
 
-    from roadworthy.report.concordance import overall, spread
-    from roadworthy.report.text import number
+    from roadworthy.report.concordance import oddities, overall, ranking_sources, spread
+    from roadworthy.report.text import clean, number
 
-    numbers = [str(i + 1) for i in range(len(found.sources))]
-    cells = [[number(float(value), 2) for value in row] for row in found.spearman.value]
-    table = pd.DataFrame(cells, columns=numbers)
-    table.insert(0, "source", [f"{i} {source}" for i, source in zip(numbers, found.sources, strict=True)])
+    shown = ranking_sources(found)
+    names = [f"{i + 1} {clean(found.sources[i])}" for i in shown]
+    short = len(shown) > _NAMED
     over = f"n = {found.n}" if found.n else "over trainings"
-    print_frame(table, f"Spearman of the ranks of {len(found.methods)} methods, share {found.pairing}, {over}")
-    for sentence in (spread(found), overall(found)):
+    title = f"Spearman of the ranks of {len(found.methods)} methods, share {found.pairing}, {over}"
+    for start in range(0, len(shown), _COLUMNS):
+        columns = shown[start : start + _COLUMNS]
+        cells = {str(j + 1): [number(float(found.spearman.value[i, j]), 2) for i in shown] for j in columns}
+        rows = [str(i + 1) for i in shown] if short else names
+        print_frame(pd.DataFrame({"source": rows} | cells), title if start == 0 else "and the other columns")
+    for sentence in (*(names if short else []), *oddities(found), spread(found), overall(found)):
         out.print(sentence, markup=False, highlight=False, soft_wrap=True)

@@ -12,7 +12,7 @@ from roadworthy.errors import InputError
 from roadworthy.files import replacing
 from roadworthy.report.figures import write_figure
 from roadworthy.report.tables import head_cell, interval, name, row_head, table
-from roadworthy.report.text import asset, clean, escape, number, p_value, percent
+from roadworthy.report.text import asset, clean, escape, listed, number, p_value, percent
 from roadworthy.statistics import Concordance, Matrix
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ STATISTICS = {
 _HEAT = 0.5  # of the colour at an agreement of 1: text on it stays readable, light and dark
 _SHADES = ["#ff9a56", "#ffffff", "#56b4e9"]  # black text on them has a contrast of 9 or more
 _NAME = 34  # characters of a name in the figure
+_NAMED = 12  # sources named before the rest is counted
 _PAIRING = {
     "removed": "MoRF and LeRF are paired by the share removed.",
     "kept": "MoRF at the share p removed is paired with LeRF at the share p kept, as the ROAD paper's code does.",
@@ -46,8 +47,9 @@ def concordance_section(found: Concordance, statistic: str = "spearman") -> str:
     Raises:
         InputError: an unknown statistic.
     """
+    said = "".join(f"<p>{escape(sentence)}</p>" for sentence in (*oddities(found), spread(found), overall(found)))
     return (
-        f"<p>{escape(spread(found))}</p><p>{escape(overall(found))}</p>{_heat_map(found, _checked(statistic))}"
+        f"{said}{_heat_map(found, _checked(statistic))}"
         f"<details><summary>Every pair</summary>{_pairs(found)}</details>"
         f"<details><summary>Ranks of the methods</summary>{_ranks(found)}</details>"
     )
@@ -121,8 +123,12 @@ def write_concordance(found: Concordance, path: str | Path, statistic: str = "sp
 
 
 def overall(found: Concordance) -> str:
-    """Say how far all sources agree, in one line of plain text."""
-    what = f"Kendall's W of the areas, {len(found.sources)} sources and {len(found.methods)} methods,"
+    """Say how far all sources that rank the methods agree, in one line of plain text."""
+    left = f" ({len(found.unranked)} left out)" if found.unranked else ""
+    count = len(found.sources) - len(found.unranked)
+    what = (
+        f"Kendall's W of the areas, {count} source{'' if count == 1 else 's'}{left} and {len(found.methods)} methods,"
+    )
     if np.isnan(found.w):
         return f"{what} is undefined: there is no ranking that could agree."
     ends = "" if np.isnan(found.w_low) else f", {percent(found.level)} interval {interval(found.w_low, found.w_high)}"
@@ -130,6 +136,28 @@ def overall(found: Concordance) -> str:
         f"{what} is {number(found.w, 2)} (1 is the same ranking{ends}); rankings that have nothing to do with each "
         f"other reach that with {p_value(found.w_p)}."
     )
+
+
+def oddities(found: Concordance) -> list[str]:
+    """Say which sources rank nothing and which are one thing under several names, a line of plain text each."""
+    said = []
+    if found.unranked:
+        several = len(found.unranked) > 1
+        said.append(
+            f"Left out, for {'they give' if several else 'it gives'} every method the same score everywhere: "
+            f"{_listed(found.unranked)}."
+        )
+    said += [f"The same scores, so that their agreement says nothing: {_listed(group)}." for group in found.twins]
+    return said
+
+
+def _listed(names: Iterable[str]) -> str:
+    return listed([clean(name) for name in names], _NAMED)
+
+
+def ranking_sources(found: Concordance) -> list[int]:
+    """Return the places of the sources that rank the methods."""
+    return [place for place, source in enumerate(found.sources) if source not in found.unranked]
 
 
 def spread(found: Concordance) -> str:
@@ -161,16 +189,21 @@ def _checked(statistic: str) -> str:
 
 def _heat_map(found: Concordance, statistic: str) -> str:
     chosen: Matrix = getattr(found, statistic)
-    head = [head_cell("", "left"), *(f'<th scope="col">{name(source)}</th>' for source in found.sources)]
+    shown = ranking_sources(found)
+    if not shown:
+        return ""
+    head = [head_cell("", "left"), *(f'<th scope="col">{name(found.sources[i])}</th>' for i in shown)]
     rows = []
-    for i, source in enumerate(found.sources):
-        cells = "".join(_cell(found, chosen, i, j) for j in range(len(found.sources)))
-        rows.append(f'<tr><th scope="row">{name(source)}</th>{cells}</tr>')
+    for i in shown:
+        cells = "".join(_cell(found, chosen, i, j) for j in shown)
+        rows.append(f'<tr><th scope="row">{name(found.sources[i])}</th>{cells}</tr>')
     caption = (
         f"{STATISTICS[statistic]}, {len(found.methods)} methods: 1 is the same ranking, −1 its reverse, – undefined. "
         f"Below it the {percent(found.level)} interval. {_PAIRING[found.pairing]} {_shares(found)}"
     )
-    return table(caption, head, rows, label="Agreement of all strategies", css="matrix")
+    left = [f"<li>{name(source)}: every method has the same score everywhere.</li>" for source in found.unranked]
+    below = f'<p class="small">Not shown:</p><ul class="warnings">{"".join(left)}</ul>' if left else ""
+    return table(caption, head, rows, label="Agreement of all strategies", css="matrix") + below
 
 
 def _cell(found: Concordance, chosen: Matrix, i: int, j: int) -> str:
@@ -183,8 +216,10 @@ def _cell(found: Concordance, chosen: Matrix, i: int, j: int) -> str:
 
 
 def _shares(found: Concordance) -> str:
-    count = len(found.sources)
-    used = found.used[np.triu_indices(count, 1)]
+    shown = ranking_sources(found)
+    if len(shown) < 2:
+        return ""
+    used = found.used[np.ix_(shown, shown)][np.triu_indices(len(shown), 1)]
     least, most = int(used.min()), int(used.max())
     over = f"{least}" if least == most else f"{least} to {most}"
     return f"Each pair is compared at the shares that both have: {over} of {len(found.shares)}."

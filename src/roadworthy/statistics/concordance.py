@@ -125,11 +125,15 @@ class Concordance:
         single: (S, S) mean Spearman (over shares) within single trainings; NaN where ``trainings`` is 0. It lies
             below that of the mean scores where trainings are noisy.
         ranks: (S, M) rank of each method by the area, 1 the best; equal areas share the mean of their ranks.
-        w: Kendall's W of the areas over all sources, corrected for ties.
+        unranked: sources that rank the methods at no share, for every method has the same score there. They agree
+            with none, and W is over the others.
+        twins: groups of sources with the same order, shares and scores of every unit: one thing under several names,
+            so that its agreement says nothing. They count in W.
+        w: Kendall's W of the areas over all sources that rank the methods, corrected for ties.
         w_low: lower end of its interval.
         w_high: upper end.
         w_p: p-value of W: how often unrelated rankings reach it.
-        w_shares: (P,) W at each share; NaN where a source lacks the share.
+        w_shares: (P,) W at each share over the same sources; NaN where one of them lacks the share.
         level: confidence level of each interval on its own.
         draws: number of resamples, and of permutations.
         n: number of samples; 0 where every source is over trainings.
@@ -150,6 +154,8 @@ class Concordance:
     trainings: np.ndarray
     single: np.ndarray
     ranks: np.ndarray
+    unranked: tuple[str, ...]
+    twins: tuple[tuple[str, ...], ...]
     w: float
     w_low: float
     w_high: float
@@ -207,7 +213,7 @@ def concordance(
 
     Returns:
         The matrices and Kendall's W. What is undefined is NaN, neither 0 nor 1: a single method, a source that
-        scores all methods alike, no share in common.
+        scores all methods alike (left out of W and named), no share in common.
 
     Raises:
         InputError: fewer than two sources, names that repeat, scores that do not fit each other or are not finite.
@@ -229,15 +235,18 @@ def concordance(
     means = [source.scores.mean(axis=-1)[None] for source in checked]
     rho, tau, areas = layout.correlations(means)
     overall = areas[0]
-    moved, w_moved = _resample(layout, draws, number)
+    used = (~np.isnan(rho[0])).sum(axis=0)
+    ranking = used.diagonal() > 0
+    moved, w_moved = _resample(layout, draws, number, ranking)
     trainings, singles = _over_trainings(layout)
     units = _units(layout)
     values = _statistics(rho, tau, areas)
     found = {
         name: _matrix(values[name][0], moved[name], singles[name], trainings, units, level) for name in _STATISTICS
     }
-    w = kendalls_w(overall)
-    w_low, w_high = _interval(w[None], w_moved[:, None], _fewest(checked), level)
+    counted = [source for source, ranks in zip(checked, ranking, strict=True) if ranks]
+    w = kendalls_w(overall[ranking])
+    w_low, w_high = _interval(w[None], w_moved[:, None], _fewest(counted), level)
     return Concordance(
         sources=tuple(source.name for source in checked),
         methods=names,
@@ -246,15 +255,17 @@ def concordance(
         **found,
         spearman_shares=np.moveaxis(rho[0], 0, -1),
         kendall_shares=np.moveaxis(tau[0], 0, -1),
-        used=(~np.isnan(rho[0])).sum(axis=0),
+        used=used,
         trainings=trainings,
         single=np.where(trainings > 0, _mean(singles["spearman"], axis=0), np.nan),
         ranks=midranks(-overall),
+        unranked=tuple(source.name for source, ranks in zip(checked, ranking, strict=True) if not ranks),
+        twins=_twins(counted),
         w=float(w),
         w_low=float(w_low[0].clip(0)),
         w_high=float(w_high[0]),
-        w_p=concordance_p(overall, draws=draws, seed=number),
-        w_shares=kendalls_w(layout.ranked(means)[0]),
+        w_p=concordance_p(overall[ranking], draws=draws, seed=number),
+        w_shares=kendalls_w(layout.ranked(means)[0][:, ranking]),
         level=level,
         draws=draws,
         n=max((source.count for source in checked if source.unit == "samples"), default=0),
@@ -281,6 +292,16 @@ def _check(sources: list[Checked], methods: Sequence[str] | None) -> tuple[str, 
     return labels
 
 
+def _twins(sources: list[Checked]) -> tuple[tuple[str, ...], ...]:
+    """Return the names of sources that are the same but for their name, a group each."""
+    groups: dict[tuple[Any, ...], list[str]] = {}
+    for source in sources:
+        scores = source.scores + 0.0  # no negative zero
+        key = (source.unit, scores.shape, source.at.tobytes(), source.removed.tobytes(), scores.tobytes())
+        groups.setdefault(key, []).append(source.name)
+    return tuple(tuple(group) for group in groups.values() if len(group) > 1)
+
+
 def _statistics(rho: np.ndarray, tau: np.ndarray, areas: np.ndarray) -> dict[str, np.ndarray]:
     """Return each statistic of every pair, (D, S, S)."""
     values = (_mean(rho, axis=1), _mean(tau, axis=1), spearman_matrix(areas), kendall_matrix(areas))
@@ -294,8 +315,8 @@ def _mean(values: np.ndarray, axis: int) -> np.ndarray:
         return np.asarray(np.where(defined, values, 0.0).sum(axis=axis) / defined.sum(axis=axis))
 
 
-def _resample(layout: Layout, draws: int, seed: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Return each statistic (draws, S, S) and W (draws,) of resampled units."""
+def _resample(layout: Layout, draws: int, seed: int, ranking: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Return each statistic (draws, S, S) and W (draws,) of resampled units, W over the sources of ``ranking``."""
     curves: list[np.ndarray] = [np.empty(0)] * len(layout.sources)
     for kind in sorted({(source.unit, source.count) for source in layout.sources}):
         members = [s for s, source in enumerate(layout.sources) if (source.unit, source.count) == kind]
@@ -311,7 +332,7 @@ def _resample(layout: Layout, draws: int, seed: int) -> tuple[dict[str, np.ndarr
     for start in range(0, draws, step):
         rho, tau, areas = layout.correlations([curve[start : start + step] for curve in curves])
         parts.append(_statistics(rho, tau, areas))
-        w.append(kendalls_w(areas))
+        w.append(kendalls_w(areas[:, ranking]))
     return {name: np.concatenate([part[name] for part in parts]) for name in _STATISTICS}, np.concatenate(w)
 
 

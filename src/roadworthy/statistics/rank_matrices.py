@@ -70,7 +70,8 @@ def kendalls_w(values: Any) -> np.ndarray:
     """Kendall's coefficient of concordance over all sources, corrected for ties.
 
     W is 1 where all sources rank the methods alike and 0 where their ranks cancel. Without ties the mean Spearman
-    over all pairs is ``(S W - 1) / (S - 1)``.
+    over all pairs is ``(S W - 1) / (S - 1)``. A source that gives all methods the same value agrees with none: leave
+    it out where it is no answer at all.
 
     Args:
         values: (..., S, M) value that each of S sources gives to each of M methods.
