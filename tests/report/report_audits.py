@@ -6,6 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from roadworthy.evaluation import Result
+from roadworthy.report.findings import Findings
+from roadworthy.report.trust import reasons
+
+
+def every_reason(result: Result) -> str:
+    """All reasons for and against trusting a result, those too that the sentence only counts."""
+    return "; ".join(reason.text for reason in reasons(Findings.of(result)))
 
 
 def made_leakage(
@@ -73,6 +80,7 @@ def made_gate(result: Result, gaps: Mapping[str, float] | None = None) -> list[d
         {
             "method": method,
             "keep": keep,
+            "imputer": "mean",
             "judge": 0.4,
             "kar": 0.4 + wide.get(method, 0.01),
             "gap": wide.get(method, 0.01),

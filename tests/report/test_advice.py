@@ -7,14 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from report_audits import made_gate, made_leakage, made_patches
+from report_audits import every_reason, made_gate, made_leakage, made_patches
 from report_pages import HOSTILE, TAGS, Page
 
 from roadworthy.evaluation import Result, load_result
 from roadworthy.report import report, verdict
 from roadworthy.report.advice import advise
 from roadworthy.report.audits import gate_of, leakage_of, patches_of
+from roadworthy.report.beside import road_agreement
 from roadworthy.report.findings import Findings
+from roadworthy.report.printed import printed_ranking
 
 Make = Callable[..., Result]
 PLANTED = {"ig": 1.6, "grad": 0.8, "random": 0.0, "sobel": 0.1, "inverse:ig": -1.6}
@@ -43,14 +45,17 @@ def leaky(make_result: Make) -> Result:
 def test_a_leak_is_told_in_points_with_what_to_use_instead(leaky: Result, tmp_path: Path) -> None:
     rho = leaky.agreement().spearman_mean
     assert said(leaky, "The mean fill") == (
-        "The mean fill leaks 71 of 84 points through the mask (ig by MoRF at 30\u00a0%): do not use ROAR with it "
-        f"here; ROAD with noisy-linear agrees in both orders (mean Spearman {rho:.2f})."
+        "The mean fill leaks 71 of 84 points through the mask (percentage points above chance; ig by MoRF at "
+        "30\u00a0%: the mask alone is right for 81\u00a0% (chance 10\u00a0%), the model for 94\u00a0%): do not use "
+        f"ROAR with it here; ROAD with noisy-linear agrees in both orders (mean Spearman {rho:.2f})."
     )
     assert said(leaky, "No leak was found") == (
-        "No leak was found behind the noisy-linear fill (5 methods audited): ROAR may be used with it."
+        "No leak was found behind the noisy-linear fill (5 methods audited): the audit's small classifier found "
+        "none, which does not say that a larger network would not."
     )
     page = page_of(leaky, tmp_path)
-    assert "it for 94\u00a0%: 84 points above chance" in page.text
+    assert "A small classifier that sees only where units were removed" in page.text
+    assert "it for 94\u00a0%: 84 percentage points above chance" in page.text
     (row, *_) = rows_after(page, "method", "order", "removed")
     assert row[:4] + row[-1:] == ["ig", "MoRF", "30\u00a0%", "81\u00a0%", "71"]
     verdicts = {row[0].removesuffix(" control"): row[1:] for row in rows_after(page, "method", "mean fill")[:5]}
@@ -64,16 +69,36 @@ def test_fills_of_which_the_same_is_said_are_named_together(leaky: Result) -> No
     leaky.audit["leakage"] = made_leakage(
         leaky, ["mean", "zero", "noisy-linear", "blur"], {"ig": 0.81}, hidden=["blur"]
     )
-    assert said(leaky, "The mean, zero and noisy-linear fills leak 71 of 84 points through the mask (ig by MoRF at")
+    assert said(leaky, "The mean, zero and noisy-linear fills leak 71 of 84 points through the mask (percentage")
     assert ": do not use ROAR with them here; ROAD with" in said(leaky, "The mean, zero and noisy-linear")
     leaky.audit["leakage"] = made_leakage(leaky, ["mean", "blur"], unsure=["ig", "grad"])
     assert said(
         leaky, "Whether the mean and blur fills leak the masks of ig and grad cannot be told: audit thoroughly"
     )
     leaky.audit["leakage"] = made_leakage(leaky, ["mean", "blur"])
-    assert said(
-        leaky, "No leak was found behind the mean and blur fills (5 methods audited): ROAR may be used with them."
+    assert said(leaky, "No leak was found behind the mean and blur fills (5 methods audited): the audit's small")
+
+
+@pytest.mark.parametrize(("accuracy", "points"), [(0.93, True), (0.94, False), (0.97, False)])
+def test_a_mask_that_tells_as_much_as_the_model_has_no_points(accuracy: float, points: bool, leaky: Result) -> None:
+    leaky.audit["leakage"] = made_leakage(leaky, ["mean"], {"ig": accuracy})
+    text = said(leaky, "The mean fill leaks")
+    assert ("leaks 83 of 84 points through the mask (percentage points above chance; ig by" in text) == points
+    assert ("leaks as much as the model itself can do through the mask (ig by MoRF at 30" in text) != points
+    assert f"the mask alone is right for {100 * accuracy:.0f}\u00a0% (chance 10\u00a0%), the model for 94" in text
+
+
+def test_a_leak_names_the_mask_that_its_verdict_rests_on(leaky: Result) -> None:
+    leakage = leaky.audit["leakage"]
+    row = next(row for row in leakage["masks"] if (row["order"], row["fraction"]) == ("lerf", 0.5))
+    row["accuracy"] = 0.46  # MoRF at 30 % tells more, but there the fill hides the mask
+    verdict_ = next(row for row in leakage["verdicts"] if row["verdict"] == "leaks")
+    verdict_["why"] = "the mask alone gives the class away: 46 % at 50 % removed (LeRF), chance 10 %"
+    assert "leaks 36 of 84 points through the mask (percentage points above chance; ig by LeRF at 50" in said(
+        leaky, "The mean fill"
     )
+    leaky.settings["views"] = [{"judge": "untouched", "imputer": "mean"}]
+    assert "(ig by LeRF at 50\u00a0%: the mask alone is right for 46\u00a0%" in verdict(leaky).trust
 
 
 def test_without_retraining_a_leak_takes_no_trust_away_but_is_told(leaky: Result) -> None:
@@ -81,8 +106,9 @@ def test_without_retraining_a_leak_takes_no_trust_away_but_is_told(leaky: Result
     found = verdict(leaky)
     assert found.level == "good"
     assert found.trust.endswith(
-        "; masks of ig give the class away behind the mean fill (71 of 84 points, ig by MoRF at 30\u00a0%), which "
-        "misleads where networks are trained on them, not here."
+        "; masks of ig give the class away behind the mean fill (ig by MoRF at 30\u00a0%: the mask alone is right "
+        "for 81\u00a0% (chance 10\u00a0%), the model for 94\u00a0%), which misleads where networks are trained on "
+        "them, not here."
     )
 
 
@@ -118,7 +144,7 @@ def test_orders_that_agree_contradict_each_other_nowhere(make_result: Make) -> N
     [
         ({}, [], "good", "no mask was found to give the class away behind the mean fill"),
         ({}, ["grad"], "care", "whether the masks of grad give the class away behind the mean fill cannot be told"),
-        ({"ig": 0.81}, ["grad"], "little", "masks of ig give the class away behind the mean fill (71 of 86 points"),
+        ({"ig": 0.81}, ["grad"], "little", "masks of ig give the class away behind the mean fill (ig by MoRF at 30"),
     ],
     ids=["clean", "cannot tell", "leaks"],
 )
@@ -128,7 +154,8 @@ def test_retraining_is_trusted_as_far_as_its_masks(
     result = make_retrained(PLANTED)
     result.audit["leakage"] = made_leakage(result, ["mean"], leaks, unsure=unsure)
     found = verdict(result)
-    assert (found.level, said_of_it in found.trust) == (level, True), found.trust
+    assert (found.level, said_of_it in every_reason(result)) == (level, True), found.trust
+    assert (said_of_it in found.trust) == (level != "good")
     if leaks:
         assert "do not believe ROAR with it here; ROAD beside it" in said(result, "The mean fill leaks 71 of 86")
 
@@ -158,16 +185,61 @@ def test_the_gate_withholds_kar(make_retrained: Make, tmp_path: Path) -> None:
     assert "10 of 10 pairwise differences" in found.leads
     assert (found.level, "leak" in found.above_random) == ("little", False)
     assert said(result, "Do not read KAR") == (
-        "Do not read KAR of leak: with 12\u00a0% of the pixels kept, networks trained on its masks are right for "
-        "94\u00a0%, a judge blind to masks for 40\u00a0% on the same pixels."
+        "Do not read KAR of leak: with 12\u00a0% of the pixels kept and the mean fill for the others, networks "
+        "trained on its masks are right for 94\u00a0%, a judge blind to masks for 40\u00a0% on the same pixels."
     )
+    assert said(result, "Read KAR of grad with care, or run the gate on more test samples: with 12").endswith(
+        "on the same pixels, a gap that may be as wide as 0.12."
+    )
+    assert "whether retrained networks read the class off the masks of grad the gate cannot tell" in found.trust
     page = page_of(result, tmp_path)
     shown = {row[1]: row for row in rows_after(page, "rank", "method")[:6]}
     assert shown["leak"][0] == shown["leak"][3] == shown["leak"][4] == "–"
-    assert shown["ig"][0] != "–"
+    assert shown["ig"][0] == "1"
+    assert "the same pixels, all others replaced by the mean fill." in page.text
+    assert page.text.count("a weak judge, or a network that adapts to such images better") == 1
     gates = {(row[0], row[1]): row[-1] for row in rows_after(page, "method", "kept")[:12]}
     assert gates["leak", "12\u00a0%"] == "withheld"
-    assert gates["grad", "12\u00a0%"] == "passes"
+    assert gates["grad", "12\u00a0%"] == "cannot tell"
+    assert gates["ig", "12\u00a0%"] == "passes"
+    trap = next(row for row in page.rows if row[0] == "retraining without a gate")
+    assert trap[1:] == [
+        "cannot tell",
+        "the gate was run; KAR of leak is withheld; of grad it cannot tell, for want of test samples",
+    ]
+
+
+def test_what_is_withheld_is_printed_nowhere(make_retrained: Make, tmp_path: Path) -> None:
+    result = make_retrained({"leak": 1.7} | PLANTED)
+    result.audit["gate"] = made_gate(result, {"leak": 0.54})
+    found = Findings.of(result)
+    printed = printed_ranking(found).set_index("method")
+    held = printed.loc["leak"]
+    assert set(held[["rank", "score", "low", "high", "group", "sd", "lerf_area"]]) == {"–"}
+    assert held["morf_area"] == pytest.approx(found.row("leak")["morf_area"])
+    assert printed["rank"].drop("leak").tolist() == ["1", "2", "3", "4", "5"]
+    assert printed.loc["ig", "score"] == found.row("ig")["score"]
+    page = page_of(result, tmp_path)
+    road = {row[0].removesuffix(" control"): row[1:] for row in rows_after(page, "method", "rank, ROAR and KAR")[:6]}
+    assert road["leak"][:2] == ["–", "–"]
+    assert road["leak"][2] == "1"
+    assert road["ig"][0] == "1"
+    assert road_agreement(found)[2] == 5
+
+
+def test_a_gap_of_which_nothing_is_known_does_not_pass(make_retrained: Make) -> None:
+    result = make_retrained(PLANTED)
+    for row in result.audit["gate"]:
+        row |= {"gap_high": None} if row["method"] == "grad" else {}
+    assert list(Findings.of(result).gate_open) == ["grad"]
+    assert verdict(result).level == "care"
+    assert said(result, "Read KAR of grad with care").endswith("on the same pixels.")
+
+
+def test_roar_alone_has_no_gate(make_retrained: Make, tmp_path: Path) -> None:
+    result = make_retrained(PLANTED, orders=["morf"])
+    trap = next(row for row in page_of(result, tmp_path).rows if row[0] == "retraining without a gate")
+    assert trap[1:] == ["not looked for", "no gate was run for ROAR in MoRF order; the masks were audited"]
 
 
 def test_a_gate_says_nothing_where_kar_was_not_run(make_retrained: Make, make_result: Make) -> None:
@@ -180,7 +252,7 @@ def test_a_gate_says_nothing_where_kar_was_not_run(make_retrained: Make, make_re
 
 
 @pytest.mark.parametrize("held", [["ig", "grad", "random", "sobel", "inverse:ig"], ["ig", "grad", "random", "sobel"]])
-def test_no_ranking_where_the_gate_leaves_less_than_two(held: list, make_retrained: Make) -> None:
+def test_no_ranking_where_the_gate_leaves_less_than_two(held: list, make_retrained: Make, tmp_path: Path) -> None:
     result = make_retrained(PLANTED)
     result.audit["gate"] = made_gate(result, dict.fromkeys(held, 0.3))
     found = verdict(result)
@@ -188,7 +260,23 @@ def test_no_ranking_where_the_gate_leaves_less_than_two(held: list, make_retrain
         f"No ranking: KAR of every {'method' if len(held) == 5 else 'other method'} is withheld"
     )
     assert found.leaders == ()
-    assert str(found)
+    assert set(printed_ranking(Findings.of(result))["rank"]) == {"–"}
+    page = page_of(result, tmp_path)
+    assert {row[0] for row in rows_after(page, "rank", "method")[:5]} == {"–"}
+    assert "Pairs told apart–fewer than two methods count" in page.text
+    assert "0 of 0" not in page.text
+    assert "chance alone" not in found.trust
+    assert not said(result, "Take more")
+
+
+def test_what_is_not_told_apart_needs_more_of_what_was_counted(make_result: Make, make_retrained: Make) -> None:
+    alike = dict.fromkeys(["a", "b", "random"], 0.0)
+    for repeats, count in ((1, "1 training"), (3, "3 trainings")):
+        result = make_retrained(alike, repeats=repeats, spread=0.0, jitter=0.0)
+        assert said(result, "Take more") == (
+            f"Take more repeats than {count} of each point, or say that no method was shown to be better."
+        )
+    assert said(make_result(alike), "Take more").startswith("Take more than 300 samples")
 
 
 def test_retraining_without_a_gate_is_a_trap(make_retrained: Make, tmp_path: Path) -> None:
@@ -249,20 +337,22 @@ def test_what_is_not_fit_for_use_is_not_recommended(make_result: Make) -> None:
     ("methods", "missing"),
     [
         (PLANTED, ""),
-        ({"ig": 1.0, "random": 0.0, "sobel": 0.1}, "the control inverse:NAME is missing"),
-        ({"ig": 1.0, "grad": 0.5}, "the controls random, sobel and inverse:NAME are missing"),
+        ({"grad": 0.5, "ig": 1.0, "random": 0.0, "sobel": 1.1}, "control inverse:ig"),
+        ({"ig": 1.0, "grad": 0.5}, "controls random, sobel and inverse:ig"),
+        ({"random": 0.0, "sobel": 0.1}, ""),
     ],
 )
 def test_missing_controls_are_named(methods: dict, missing: str, make_result: Make) -> None:
-    trust = verdict(make_result(methods)).trust
-    assert trust.endswith(f"; {missing}.") if missing else "missing" not in trust
-    assert bool(said(make_result(methods), "Add the control")) == bool(missing)
+    found = verdict(make_result(methods))
+    assert "missing" not in found.trust
+    asked = [piece for piece in found.advice if "control" in piece and piece.startswith("Add")]
+    assert asked == ([f"Add the {missing} to see what the scores are worth."] if missing else [])
 
 
 def test_edges_are_asked_for_of_pictures_only(make_result: Make) -> None:
     table = make_result({"ig": 1.0, "random": 0.0}, samples=0)
     table.settings["imputer"] = "mean"
-    assert "the control inverse:NAME is missing" in verdict(table).trust
+    assert said(table, "Add the control inverse:ig to see")
 
 
 def test_an_audit_from_a_file_may_hold_anything(make_result: Make, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.stats
+from report_audits import every_reason
 from test_page import HOSTILE, TAGS, Page
 
 from roadworthy.evaluation import Result, load_result
@@ -201,9 +202,10 @@ def test_what_speaks_for_a_result_is_no_reason_for_distrust(make_retrained: Make
     assert trust.startswith("Trust this little: there are only 2 trainings")
     against, _, rest = trust.partition(", although ")
     assert "the sweep is not complete" in against
-    for good in ("the accuracy of the unmodified training is", "ranks the methods alike", "there are 300 samples"):
+    for good in ("rank the methods alike", "ROAD, which trains nothing, ranks the methods alike", "3 more, below"):
         assert good in rest
         assert good not in against
+    assert len(trust.split()) < 90
     assert trust.count(". ") == 0
     well = verdict(make_retrained()).trust
     assert well.startswith("Trust this well: ")
@@ -286,8 +288,9 @@ def test_what_is_missing_comes_first(make_retrained: Make, tmp_path: Path) -> No
 def test_few_trainings_lower_the_trust(make_retrained: Make, repeats: int, level: str, said: str) -> None:
     result = make_retrained(repeats=repeats)
     found = verdict(result)
-    assert (found.level, said in found.trust) == (level, True), found.trust
-    assert "the accuracy of the unmodified training is" in found.trust
+    assert (found.level, said in every_reason(result)) == (level, True), found.trust
+    assert (said in found.trust) == (level != "good")
+    assert "the accuracy of the unmodified training is" in every_reason(result)
     if 1 < repeats < 5:
         assert f"{least_difference(repeats, 15):.3g} times" in found.trust
 

@@ -10,11 +10,11 @@ import pytest
 from report_pages import Page
 
 from roadworthy.evaluation import Result
-from roadworthy.evaluation.audit.gate import THRESHOLD
+from roadworthy.evaluation.audit.gate import gate_verdict as rule_of_the_audit
+from roadworthy.evaluation.audit.gate_rule import gate_verdict
 from roadworthy.report import report, verdict
 from roadworthy.report.fidelity import fidelities
 from roadworthy.report.findings import Findings
-from roadworthy.report.thresholds import GATE
 from roadworthy.report.traps import smoothness_effect, traps
 
 Make = Callable[..., Result]
@@ -112,6 +112,17 @@ def test_fid_plus_and_minus_are_what_is_lost(make_result: Make, tmp_path: Path) 
     assert "the intact accuracy of the fine-tuned copy is 96" in verdict(result).trust
 
 
+@pytest.mark.parametrize(("share", "level"), [(0.95, "good"), (0.8, "care"), (0.4, "little")])
+def test_a_copy_that_is_worse_than_the_model_is_a_reason_against(share: float, level: str, make_result: Make) -> None:
+    result = fidelity_of(make_result(PLANTED))
+    rank = np.argsort(np.argsort(result.scores.probability[0, 0, 0, 0]))
+    result.scores.top1[:, :, 0] = rank < share * 0.96 * result.n
+    found = verdict(result)
+    assert found.level == level
+    against, _, _ = found.trust.partition(", although ")
+    assert ("that of the model 96\u00a0%" in against) == (level != "good")
+
+
 def test_few_values_lack_power(make_result: Make) -> None:
     result = fidelity_of(make_result(PLANTED))
     result.scores.top1[1:, 1, 1:] = result.scores.top1[1:, 1, :1]
@@ -138,5 +149,18 @@ def test_other_evaluations_have_no_fid(make_result: Make, tmp_path: Path) -> Non
     assert "Fid+" not in Page(report(result, tmp_path / "x.html").read_text(encoding="utf8")).text
 
 
-def test_the_report_withholds_where_the_gate_does() -> None:
-    assert GATE == THRESHOLD
+@pytest.mark.parametrize("gap", [0.0, 0.05, 0.0999, 0.1, 0.1001, 0.5])
+@pytest.mark.parametrize("width", [0.0, 0.03, 0.2, float("nan")])
+def test_the_report_withholds_where_the_gate_does(gap: float, width: float) -> None:
+    row = {"method": "a", "keep": 0.06, "kar": 0.4 + gap, "judge": 0.4, "gap": gap, "gap_low": gap - width}
+    rows = [row | {"gap_high": gap + width}, row | {"gap": 0.0, "gap_high": 0.01}]
+    assert gate_verdict(rows) == rule_of_the_audit(rows)
+
+
+def test_an_unknown_gap_hides_no_known_one() -> None:
+    known = {"method": "a", "keep": 0.06, "kar": 0.9, "judge": 0.4, "gap": 0.5, "gap_low": 0.4, "gap_high": 0.6}
+    unknown = known | {"gap": float("nan"), "gap_high": float("nan")}
+    passing = known | {"gap": 0.0, "gap_high": 0.01}
+    for rows, verdict_ in (([unknown, known], "withheld"), ([passing, unknown], "cannot tell")):
+        assert [each["verdict"] for each in gate_verdict(rows)] == [verdict_]
+        assert [each["verdict"] for each in gate_verdict(rows[::-1])] == [verdict_]

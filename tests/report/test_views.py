@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.stats
+from report_audits import every_reason
 from report_pages import HOSTILE, TAGS, Page
 
 from roadworthy.evaluation import Result
@@ -80,7 +81,7 @@ def test_what_the_verdict_says_of_judges_that_disagree(split: Result) -> None:
     found = verdict(split)
     assert found.level == "care"
     assert "judges and fills disagree: grad is above cam for the untouched judge with mean fill" in found.trust
-    assert "the fine-tuned copy is right for 96\u00a0% with nothing removed" in found.trust
+    assert "the fine-tuned copy is right for 96\u00a0% with nothing removed" in every_reason(split)
     assert found.leaders == ("ig",)
     assert any(piece.startswith("Give no rank to grad and cam: ") for piece in found.advice)
 
@@ -102,12 +103,60 @@ def test_no_leader_where_a_judge_puts_another_above_it(make_views: Make) -> None
     assert not any(piece.startswith(("Prefer", "Choose")) for piece in found.advice)
 
 
-def test_a_fine_tuned_judge_at_chance_lowers_the_trust(make_views: Make) -> None:
+@pytest.mark.parametrize(
+    ("accuracy", "level", "tail"),
+    [
+        (0.9, "good", ""),
+        (0.8, "care", ", the model for 96\u00a0%"),
+        (0.4, "little", ", the model for 96\u00a0%"),
+        (0.1, "little", ", the model for 96\u00a0%, not clearly above chance"),
+    ],
+)
+def test_a_fine_tuned_judge_that_is_worse_lowers_the_trust(
+    accuracy: float, level: str, tail: str, make_views: Make
+) -> None:
     result = make_views([ONE, ONE], imputers=("mean",))
-    result.scores.top1[:, :, :, 1] = np.arange(result.n) < 0.1 * result.n
+    result.scores.top1[:, :, 0, 1] = np.arange(result.n) < accuracy * result.n
     found = verdict(result)
-    assert found.level == "little"
-    assert "the fine-tuned copy is right for 10\u00a0% with nothing removed, not clearly above chance" in found.trust
+    assert found.level == level
+    text = f"the fine-tuned copy is right for {100 * accuracy:.0f}\u00a0% with nothing removed{tail}"
+    assert text in every_reason(result).split("; ")
+    assert (text in found.trust.partition(", although ")[0]) == (level != "good")
+
+
+def test_a_judge_that_is_dead_is_told_first_and_counts_in_no_agreement(make_views: Make, tmp_path: Path) -> None:
+    result = make_views([ONE, ONE, ONE, OTHER])
+    for place in (2, 3):
+        result.scores.top1[:, :, 1:, place] = np.arange(result.n) < 0.3 * result.n
+    found = Findings.of(result)
+    assert [view.label for view in found.live_views] == [
+        "the untouched judge with mean fill",
+        "the untouched judge with noisy-linear fill",
+    ]
+    assert verdict(result).trust.startswith(
+        "Trust this little: the fine-tuned judge with mean fill and the fine-tuned judge with noisy-linear fill give "
+        "every method the same score everywhere"
+    )
+    assert "(lowest Spearman between two of the 2 1.00)" in every_reason(result)
+    page = page_of(result, tmp_path)
+    assert "2 judges and fills agree" in page.text
+    matrix = next(row for row in page.rows if row[0] == "judge, fill")
+    assert matrix == ["judge, fill", "untouchedmean", "untouchednoisy-linear"]
+    trap = next(row for row in page.rows if row[0] == "one judge, one fill")
+    assert trap[1:] == ["not found", "2 judges and fills rank no pair against each other"]
+    first = page.text.index("Each judge and fill by itself", page.text.index("Ranking"))
+    assert page.text.index("the fine-tuned judge with mean fill gives every method", first) < page.text.index(
+        "The score is the mean over these judges and fills", first
+    )
+
+
+def test_one_live_judge_is_one_judge(make_views: Make, tmp_path: Path) -> None:
+    result = make_views([ONE, ONE], imputers=("mean",))
+    result.scores.top1[:, :, 1:, 1] = np.arange(result.n) < 0.3 * result.n
+    page = page_of(result, tmp_path)
+    trap = next(row for row in page.rows if row[0] == "one judge, one fill")
+    assert trap[1:] == ["found", "2 judges and fills were asked, of which 1 ranks the methods at all"]
+    assert "between two of" not in every_reason(result)
 
 
 def test_two_controls_may_be_ranked_either_way(make_views: Make) -> None:

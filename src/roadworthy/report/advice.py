@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from roadworthy.report.audits import CLEAN, LEAKS, OPEN, Leakage, gate_of, leakage_of
+from roadworthy.report.audits import CLEAN, LEAKS, OPEN, GateRow, Leakage, gate_of, leakage_of
 from roadworthy.report.beside import road_agreement
 from roadworthy.report.controls import missing_controls
 from roadworthy.report.fidelity import fidelities
 from roadworthy.report.findings import Findings, above_chance, orders_of
-from roadworthy.report.leaks import place, points
+from roadworthy.report.gate import fill_words
+from roadworthy.report.leaks import alone, amount, place
 from roadworthy.report.styles import is_control
 from roadworthy.report.text import clean, listed, number, percent
 from roadworthy.report.thresholds import AGREE, COMPARABLE, PARTLY
@@ -31,7 +33,7 @@ def advise(found: Findings) -> list[Advice]:
 
     Example:
         >>> advise(found)[0].text  # doctest: +SKIP
-        'The mean fill leaks 71 of 84 points through the mask (ig by MoRF at 30\xa0%): do not use ROAR with it here.'
+        'The mean fill leaks 71 of 84 points through the mask (percentage points above chance; ig by MoRF at ...'
     """
     if not above_chance(found.result):
         text = (
@@ -72,11 +74,13 @@ def _fills(imputers: list[str]) -> str:
 
 def _leak(found: Findings, audit: Leakage, methods: list[str], imputers: list[str]) -> str:
     several = len(imputers) > 1
-    row = audit.worst(methods)
+    row = audit.grounds(imputers, methods)
     what = f"the class through the masks of {listed([clean(name) for name in methods], 4)}"
     if row is not None:
         others = f"; {len(methods)} methods leak" if len(methods) > 1 else ""
-        what = f"{points(found.result, audit, row)} points through the mask ({place(row)}{others})"
+        much = amount(found.result, audit, row)
+        unit = "percentage points above chance; " if much.endswith("points") else ""
+        what = f"{much} through the mask ({unit}{place(row)}: {alone(found.result, audit, row)}{others})"
     own = found.result.retrained and {view["imputer"] for view in found.result.views} & set(imputers)
     dont = f"do not {'believe' if own else 'use'} ROAR with {'them' if several else 'it'} here"
     leak = f"T{_fills(imputers)[1:]} leak{'' if several else 's'} {what}"
@@ -91,8 +95,8 @@ def _open(found: Findings, audit: Leakage, methods: list[str], imputers: list[st
 
 def _clean(found: Findings, audit: Leakage, methods: list[str], imputers: list[str]) -> str:
     audited = f"{len(methods)} method{'s' if len(methods) > 1 else ''} audited"
-    use = f"ROAR may be used with {'them' if len(imputers) > 1 else 'it'}"
-    return f"No leak was found behind {_fills(imputers)} ({audited}): {use}."
+    limit = "the audit's small classifier found none, which does not say that a larger network would not"
+    return f"No leak was found behind {_fills(imputers)} ({audited}): {limit}."
 
 
 def _instead(found: Findings, audit: Leakage) -> str:
@@ -118,15 +122,24 @@ def _instead(found: Findings, audit: Leakage) -> str:
 
 def _gate(found: Findings) -> Iterator[Advice]:
     for name, row in found.gated.items():
+        yield Advice(f"Do not read KAR of {clean(name)}: {_held(row)}.", "gate")
+    for name, row in found.gate_open.items():
+        reach = "" if math.isnan(row.high) else f", a gap that may be as wide as {number(row.high, 2)}"
         yield Advice(
-            f"Do not read KAR of {clean(name)}: with {percent(row.keep)} of the pixels kept, networks trained on "
-            "its masks "
-            f"are right for {percent(row.kar)}, a judge blind to masks for {percent(row.judge)} on the same pixels.",
-            "gate",
+            f"Read KAR of {clean(name)} with care, or run the gate on more test samples: {_held(row)}{reach}.", "gate"
         )
     result = found.result
     if result.retrained and "lerf" in result.orders and not gate_of(result) and leakage_of(result) is not None:
         yield Advice("Hold KAR against a judge that is blind to masks (the gate) before it is believed.", "traps")
+
+
+def _held(row: GateRow) -> str:
+    fill = fill_words([row])
+    return (
+        f"with {percent(row.keep)} of the pixels kept{f' and {fill} for the others' if fill else ''}, networks "
+        f"trained on its masks are right for {percent(row.kar)}, a judge blind to masks for {percent(row.judge)} on "
+        "the same pixels"
+    )
 
 
 def _views(found: Findings) -> Iterator[Advice]:
@@ -186,9 +199,12 @@ def _repairs(found: Findings) -> Iterator[Advice]:
     if weak:
         text = f"Take more samples, the readout probability or a larger beta: {weak[0]}."
         yield Advice(text, "fidelity")
-    if not found.pairs[0] and len(found.methods) > 1 and n > 1:
-        yield Advice(f"Take more than {number(n)} samples, or say that no method was shown to be better.", "pairs")
-    missing = missing_controls(found.result)
+    if not found.pairs[0] and found.pairs[1] and n > 1:
+        repeats = found.result.repeats
+        trainings = f"{number(repeats)} training{'s' if repeats > 1 else ''} of each point"
+        more = f"repeats than {trainings}" if found.result.retrained else f"than {number(n)} samples"
+        yield Advice(f"Take more {more}, or say that no method was shown to be better.", "pairs")
+    missing = missing_controls(found)
     if missing:
         yield Advice(
             f"Add the control{'s' if len(missing) > 1 else ''} {listed(missing)} to see what the scores are worth.",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 
 from roadworthy import statistics
+from roadworthy.evaluation.audit.gate_rule import THRESHOLD
 from roadworthy.report.audits import CLEAN, LEAKS, FillRow, GateRow, Leakage, MaskRow, gate_of, leakage_of, patches_of
 from roadworthy.report.findings import Findings
-from roadworthy.report.leaks import leaked, reach
+from roadworthy.report.gate import PASSES, WITHHELD, fill_words, gate_verdicts
+from roadworthy.report.leaks import intact, leaked, reach
 from roadworthy.report.tables import head_cell, interval, name, row_head, table
 from roadworthy.report.text import escape, number, percent, signed
-from roadworthy.report.thresholds import GATE
 from roadworthy.report.words import order_words
 
 _MARKS = {LEAKS: "bad", CLEAN: "good"}
@@ -25,14 +26,12 @@ def leakage_section(found: Findings) -> str:
     low, high = (percent(value) for value in audit.chance[1:])
     target = _TARGETS.get(audit.target, "the class")
     intro = (
-        f"<p>A small network that sees only where units were removed, and no pixel, tries to tell {target}; what "
-        "it can "
-        "tell, a retrained network may learn too, wherever the fill lets the mask be seen. Guessing the "
-        "commonest class "
-        f"is right for {percent(audit.chance[0])} (band {low} to {high}). With nothing removed the model itself "
-        "tells "
-        f"it for {percent(reach(found.result, audit) + audit.chance[0])}: "
-        f"<b>{100 * reach(found.result, audit):.0f} points</b> above chance. "
+        f"<p>A small classifier that sees only where units were removed, and no pixel, tries to tell {target}; what "
+        "it can tell, a retrained network may learn too, wherever the fill lets the mask be seen. Guessing the "
+        f"commonest class is right for {percent(audit.chance[0])} (band {low} to {high}). With nothing removed the "
+        "model itself "
+        f"tells it for {percent(intact(found.result))}: <b>{number(100 * reach(found.result, audit), 0)} percentage "
+        "points</b> above chance. "
         f'<span class="muted">{number(audit.n)} samples, {escape(audit.effort)} audit.</span></p>'
     )
     return intro + _verdicts(audit) + _worst(found, audit) + _fills(audit) + _all_masks(audit)
@@ -68,14 +67,16 @@ def _worst(found: Findings, audit: Leakage) -> str:
         return ""
     rows.sort(key=lambda row: -row.ahead)
     caption = (
-        "The mask of each method that tells most beyond a random mask of its size: accuracy of the mask alone "
-        "with its "
-        f"interval, of random masks, points above chance of the {100 * reach(found.result, audit):.0f} that the "
-        "model has, "
-        "and the least and the most information about the class that this accuracy allows, in bits."
+        "The mask of each method that tells most beyond a random mask of its size: accuracy of the mask alone with "
+        "its interval, of random masks, the least and the most information about the class that this accuracy "
+        "allows, in bits, and the percentage points that the mask alone is above chance, of the "
+        f"{number(100 * reach(found.result, audit), 0)} that the model is."
     )
     return table(
-        caption, _mask_head("points"), [_mask_row(row, audit) for row in rows], label="What masks tell at most"
+        caption,
+        _mask_head("points above chance"),
+        [_mask_row(row, audit) for row in rows],
+        label="What masks tell at most",
     )
 
 
@@ -101,7 +102,7 @@ def _mask_row(row: MaskRow, audit: Leakage | None = None) -> str:
     words = order_words()
     order = words[row.order].short if row.order in words else escape(row.order)
     recall, guessed = row.balanced
-    last = f"{100 * leaked(audit, row):.0f}" if audit else f"{percent(recall)} ({percent(guessed)})"
+    last = number(100 * leaked(audit, row), 0) if audit else f"{percent(recall)} ({percent(guessed)})"
     cells = (
         percent(row.fraction),
         percent(row.accuracy),
@@ -126,8 +127,8 @@ def _fills(audit: Leakage) -> str:
     heads = ("fill", "removed", "error per unit", "interval", "error of guessing", "mask revealed")
     rows = [_fill_row(row) for row in audit.fills]
     caption = (
-        "A network tries to tell which units were filled: its error per unit against that of guessing. Revealed: 0 % "
-        "hides the mask, 100 % lets it be read off the image."
+        "A small network tries to tell which units were filled: its error per unit against that of guessing. "
+        "Revealed: 0 % hides the mask, 100 % lets it be read off the image."
     )
     return table(caption, [head_cell(text, "" if i else "left") for i, text in enumerate(heads)], rows, label="Fills")
 
@@ -150,21 +151,22 @@ def gate_section(found: Findings) -> str:
     if not rows:
         return ""
     heads = ("method", "kept", "retrained (KAR)", "fine-tuned judge", "gap", "interval", "gate")
+    fill = fill_words(rows)
+    filled = f", all others replaced by {escape(fill)}" if fill else ""
     caption = (
-        "Accuracy of a network retrained on the kept pixels of a method (KAR) and of one judge that was "
-        "fine-tuned on "
-        "random masks, on the same pixels. The judge is blind to where a method puts its mask, so a gap is what "
-        "the mask "
-        f"adds. KAR is withheld where the gap is above {number(GATE, 2)} at any share kept."
+        "Accuracy of a network retrained on the kept pixels of a method (KAR) and of one judge that was fine-tuned "
+        f"on random masks, on the same pixels{filled}. The judge is blind to where a method puts its mask, so a gap "
+        "is what the mask adds; a weak judge, or a network that adapts to such images better than the judge did, can "
+        f"look like a gap too. KAR of a method is withheld where its gap is above {number(THRESHOLD, 2)} at any "
+        "share kept; where only the interval of a gap reaches beyond, it cannot be told."
     )
     head = [head_cell(text, "" if 0 < i < len(heads) - 1 else "left") for i, text in enumerate(heads)]
-    return table(caption, head, [_gate_row(row) for row in rows], label="Gate of KAR")
+    said = gate_verdicts(found.result)
+    return table(caption, head, [_gate_row(row, said[row.method]) for row in rows], label="Gate of KAR")
 
 
-def _gate_row(row: GateRow) -> str:
-    held = row.gap > GATE
-    word = "withheld" if held else "–" if math.isnan(row.gap) else "passes"
-    mark = "bad" if held else "good" if word == "passes" else ""
+def _gate_row(row: GateRow, word: str) -> str:
+    mark = {WITHHELD: "bad", PASSES: "good"}.get(word, "")
     cells = (
         percent(row.keep),
         percent(row.kar),
@@ -187,7 +189,7 @@ def patches_section(found: Findings) -> str:
         row.method: "–" if math.isnan(row.score) else str(1 + sum(other.score > row.score for other in order))
         for row in order
     }
-    shared = [method for method in found.methods if method in known]
+    shared = [method for method in found.counted if method in known]
     rows = [
         f"<tr>{row_head(row.method)}<td>{ranks[row.method]}</td><td>{number(row.score)}</td>"
         f"<td>{interval(row.low, row.high)}</td><td>{number(row.undefined)}</td>"

@@ -11,21 +11,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from roadworthy.evaluation.result import Result
+from roadworthy.report.words import order_words
 
-_FILL = ("fraction", "error", "low", "high", "base")
 _MOST = 1e15  # no number of an audit comes near; beyond it, infinity included, a file is damaged
 LEAKS, CLEAN, OPEN = "leaks", "does not leak", "cannot tell"
 
 
 @dataclass(frozen=True)
 class MaskRow:
-    """How well a network that sees nothing but the mask tells the class.
+    """How well a small classifier that sees nothing but the mask tells the class.
 
     Attributes:
         method: whose masks.
         order: ``"morf"`` or ``"lerf"``.
         fraction: share removed.
-        accuracy: of the network, with its interval ``low`` to ``high``.
+        accuracy: of the classifier, with its interval ``low`` to ``high``.
         random: the same on random masks of that size, with its interval.
         bits: lower and upper bound on the information that the mask has about the class.
         balanced: mean recall over classes, and what guessing reaches in it.
@@ -104,6 +104,17 @@ class Leakage:
         rows = [row for row in self.masks if row.method in wanted and not math.isnan(row.ahead)]
         return max(rows, key=lambda row: row.ahead, default=None)
 
+    def grounds(self, imputers: Iterable[str], methods: Iterable[str]) -> MaskRow | None:
+        """The mask that the gravest verdict on these methods behind these imputers rests on.
+
+        A verdict names its mask in its reason; where one names none, it is the mask furthest ahead.
+        """
+        hit = {(imputer, method) for imputer in imputers for method in methods}
+        verdicts = [row for row in self.verdicts if (row.imputer, row.method) in hit and row.verdict == LEAKS]
+        named = [row for row in self.masks if any(_names(verdict, row) for verdict in verdicts)]
+        found = [row for row in named if not math.isnan(row.ahead)]
+        return max(found, key=lambda row: row.ahead, default=None) or self.worst({method for _, method in hit})
+
     def said(self, imputer: str, verdict: str) -> list[str]:
         """The methods of which this is said behind an imputer; a doubt about random masks is none."""
         rows = (row for row in self.verdicts if (row.imputer, row.verdict) == (imputer, verdict))
@@ -115,9 +126,19 @@ class Leakage:
         return list(dict.fromkeys(row.imputer for row in self.verdicts))
 
 
+def _names(verdict: LeakVerdict, row: MaskRow) -> bool:
+    """Whether the reason of a verdict names this mask: how accurate it is, at which share, in which order."""
+    order = order_words()[row.order].short if row.order in order_words() else row.order
+    text = f"{100 * row.accuracy:.0f} % at {100 * row.fraction:.0f} % removed ({order})"
+    return row.method == verdict.method and f" {text}" in f" {verdict.why}"
+
+
 @dataclass(frozen=True)
 class GateRow:
-    """A network retrained on kept pixels against the fine-tuned judge on the same pixels: what the mask adds."""
+    """A network retrained on kept pixels against the fine-tuned judge on the same pixels: what the mask adds.
+
+    ``imputer`` is what filled the others; empty where it was not recorded.
+    """
 
     method: str
     keep: float
@@ -126,6 +147,7 @@ class GateRow:
     gap: float
     low: float
     high: float
+    imputer: str = ""
 
 
 @dataclass(frozen=True)
@@ -187,9 +209,13 @@ def _mask_row(row: Mapping[str, Any]) -> MaskRow:
 
 def gate_of(result: Result) -> list[GateRow]:
     """Return the rows of the gate; empty where it was not run."""
-    keys = ("keep", "kar", "judge", "gap", "gap_low", "gap_high")
-    rows = _rows(_part(result, "gate"))
-    return [GateRow(_text(row, "method"), *(_number(row, key) for key in keys)) for row in rows]
+    return [_gate_row(row) for row in _rows(_part(result, "gate"))]
+
+
+def _gate_row(row: Mapping[str, Any]) -> GateRow:
+    keys = {"keep": "keep", "kar": "kar", "judge": "judge", "gap": "gap", "low": "gap_low", "high": "gap_high"}
+    numbers = {field: _number(row, key) for field, key in keys.items()}
+    return GateRow(_text(row, "method"), **numbers, imputer=_text(row, "imputer"))
 
 
 def patches_of(result: Result) -> Patches | None:

@@ -36,13 +36,13 @@ def road_beside(result: Result) -> Road | None:
 
 
 def road_agreement(found: Findings) -> tuple[float, float, int] | None:
-    """Spearman and Kendall between this ranking and ROAD's on the same maps, and over how many methods.
+    """Spearman and Kendall between this ranking and ROAD's on the same maps, and over how many methods that count.
 
     Each score counts in its own direction, so that 1 is the same ranking. None where ROAD does not stand beside the
     result; NaN where a ranking is undefined.
     """
     road = road_beside(found.result)
-    shared = [method for method in found.methods if road and method in road.score]
+    shared = [method for method in found.counted if road and method in road.score]
     if road is None or not shared:
         return None
     sign = 1 if road.higher_is_better == bool(found.ranking.attrs["higher_is_better"]) else -1

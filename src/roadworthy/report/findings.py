@@ -14,13 +14,14 @@ import pandas as pd
 from roadworthy import statistics
 from roadworthy.errors import InputError
 from roadworthy.evaluation.result import Result
-from roadworthy.report.audits import GateRow, gate_of
+from roadworthy.report.audits import GateRow
+from roadworthy.report.gate import UNSURE, WITHHELD, judged_so
 from roadworthy.report.styles import is_control
 from roadworthy.report.text import number
-from roadworthy.report.thresholds import GATE
 from roadworthy.report.words import READOUTS, OrderWords, ReadoutWords, order_words, readout_words
 
 Standing = Literal["above", "open", "below", "unknown"]
+_EQUAL = 1e-9  # scores that differ by less differ by the order of a sum
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,17 @@ class Findings:
         return tuple(float(self.ranking.attrs[name][i][j]) for name in names)  # type: ignore[return-value]
 
     @cached_property
+    def dead(self) -> bool:
+        """Whether every method has the same score everywhere, so that nothing is ranked; never with one method."""
+        means = self.result.scores[self.readout].mean(axis=(3, 4), dtype=float)
+        return len(means) > 1 and bool(np.ptp(means, axis=0).max() < _EQUAL)
+
+    @property
+    def live_views(self) -> list[View]:
+        """The views that rank the methods: all but those in which every method has the same score everywhere."""
+        return [view for view in self.views if not view.found.dead]
+
+    @cached_property
     def view_agreement(self) -> np.ndarray:
         """Spearman's correlation of the methods' scores between every two views (V, V); NaN where undefined."""
         scores = np.array([[view.found.row(method)["score"] for method in self.methods] for view in self.views])
@@ -154,10 +166,12 @@ class Findings:
     @cached_property
     def gated(self) -> dict[str, GateRow]:
         """Methods whose KAR side is withheld, with the widest gap: their masks tell more than what they keep."""
-        if not self.result.retrained or "lerf" not in self.result.orders:
-            return {}
-        rows = sorted((row for row in gate_of(self.result) if row.gap > GATE), key=lambda row: row.gap)
-        return {row.method: row for row in rows if row.method in self._place}
+        return judged_so(self.result, WITHHELD)
+
+    @cached_property
+    def gate_open(self) -> dict[str, GateRow]:
+        """Methods of which the gate cannot tell, with the gap whose interval reaches farthest."""
+        return judged_so(self.result, UNSURE)
 
     @cached_property
     def disputes(self) -> list[Dispute]:
@@ -182,8 +196,11 @@ class Findings:
         return reasons
 
     def rank(self, method: str) -> str:
-        """The method's rank as it is printed: a dash where it is withheld."""
-        return "–" if method in self.withheld else str(self.row(method)["rank"])
+        """The rank among the methods that count, as it is printed: a dash where it is withheld or there is none."""
+        if method in self.withheld or (self.gated and len(self.counted) < 2):
+            return "–"
+        own = self.row(method)["rank"]
+        return str(1 + sum(self.row(other)["rank"] < own for other in self.counted))
 
     def led_by(self, view: View) -> list[str]:
         """Methods that a view tells apart above the first of this ranking."""

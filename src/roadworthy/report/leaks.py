@@ -1,6 +1,8 @@
-"""How much of what can be told about the class its mask alone tells, in points of accuracy."""
+"""How much of what can be told about the class its mask alone tells, in percentage points above chance."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -12,7 +14,12 @@ from roadworthy.report.words import order_words
 
 def reach(result: Result, audit: Leakage) -> float:
     """Return how far above chance the model tells, with nothing removed, the class that the masks may give away."""
-    return float(np.mean(result.scores.predicted == result.scores.targets)) - audit.chance[0]
+    return intact(result) - audit.chance[0]
+
+
+def intact(result: Result) -> float:
+    """Return for how many samples the model tells, with nothing removed, the class that masks may give away."""
+    return float(np.mean(result.scores.predicted == result.scores.targets))
 
 
 def leaked(audit: Leakage, row: MaskRow) -> float:
@@ -20,14 +27,32 @@ def leaked(audit: Leakage, row: MaskRow) -> float:
     return row.accuracy - audit.chance[0]
 
 
-def points(result: Result, audit: Leakage, row: MaskRow) -> str:
-    """Say how many of the model's points of accuracy above chance the mask alone has.
+def amount(result: Result, audit: Leakage, row: MaskRow) -> str:
+    """Say how much the mask alone tells: its points above chance of those that the model has, or as many.
 
     Example:
-        >>> points(result, audit, row)  # doctest: +SKIP
-        '71 of 84'
+        >>> amount(result, audit, row)  # doctest: +SKIP
+        '71 of 84 points'
     """
-    return f"{100 * leaked(audit, row):.0f} of {100 * reach(result, audit):.0f}"
+    own, most = leaked(audit, row), reach(result, audit)
+    if math.isnan(own) or math.isnan(most):
+        return "the class"
+    if round(100 * own) >= round(100 * most):
+        return "as much as the model itself can do"
+    return f"{100 * own:.0f} of {100 * most:.0f} points"
+
+
+def alone(result: Result, audit: Leakage, row: MaskRow) -> str:
+    """Say for how many samples the mask alone is right, and the model.
+
+    Example:
+        >>> alone(result, audit, row)  # doctest: +SKIP
+        'the mask alone is right for 81\xa0% (chance 10\xa0%), the model for 94\xa0%'
+    """
+    return (
+        f"the mask alone is right for {percent(row.accuracy)} (chance {percent(audit.chance[0])}), the model for "
+        f"{percent(intact(result))}"
+    )
 
 
 def place(row: MaskRow) -> str:

@@ -9,7 +9,7 @@ from roadworthy.report.advice import advise
 from roadworthy.report.audits import LEAKS, OPEN, leakage_of
 from roadworthy.report.findings import Findings, above_chance, chance, labelled
 from roadworthy.report.text import clean, escape, listed, number, percent
-from roadworthy.report.trust import notes, reasons
+from roadworthy.report.trust import folded, notes, reasons
 from roadworthy.report.verdict import judge
 
 
@@ -26,7 +26,7 @@ def opening(found: Findings, headings: dict[str, str]) -> str:
     return (
         f'<section id="verdict" class="verdict {judged.level}"><h2>Verdict</h2>'
         f"<p>{escape(judged.leads)}</p>{_links(ranked, headings)}"
-        f"<p>{escape(judged.trust)}</p>{_links(rests, headings)}{_advice(found, headings)}</section>"
+        f"<p>{escape(judged.trust)}</p>{_links(rests, headings)}{_folded(found)}{_advice(found, headings)}</section>"
         f'<dl id="numbers" class="tiles">{_tiles(found, len(judged.above_random), judged.leaders)}</dl>'
     )
 
@@ -35,6 +35,15 @@ def _links(sections: Iterable[str], headings: dict[str, str]) -> str:
     known = [key for key in dict.fromkeys(sections) if key in headings or key == "numbers"]
     links = ", ".join(_link(key, headings) for key in known)
     return f'<p class="small muted">Shown in: {links}</p>' if links else ""
+
+
+def _folded(found: Findings) -> str:
+    """The reasons that the sentence only counts."""
+    rest = folded(found)
+    if not rest:
+        return ""
+    items = "".join(f"<li>{escape(reason.text)}</li>" for reason in rest)
+    return f"<details><summary>{len(rest)} more reasons</summary><ul>{items}</ul></details>"
 
 
 def _link(key: str, headings: dict[str, str]) -> str:
@@ -66,7 +75,7 @@ def _tiles(found: Findings, better: int, leaders: Collection[str]) -> str:
         _intact_tile(result),
         *([_trainings_tile(result)] if result.retrained else []),
         ("Samples", number(result.n), "the same for all methods"),
-        ("Pairs told apart", f"{real} of {pairs}", "after Holm's correction"),
+        ("Pairs told apart", f"{real} of {pairs}" if pairs else "–", _pairs_note(pairs)),
         (
             "Better than random",
             f"{better} of {len(others)}" if known else "–",
@@ -77,6 +86,10 @@ def _tiles(found: Findings, better: int, leaders: Collection[str]) -> str:
         _leakage_tile(result),
     ]
     return "".join(f"<div><dt>{term}</dt><dd>{value}<small>{more}</small></dd></div>" for term, value, more in tiles)
+
+
+def _pairs_note(pairs: int) -> str:
+    return "after Holm's correction" if pairs else "fewer than two methods count"
 
 
 def _leading(leaders: Collection[str]) -> str:
@@ -91,7 +104,7 @@ def _groups(found: Findings) -> str:
 def _views_tile(found: Findings) -> tuple[str, str, str]:
     count = len(found.disputes)
     note = f"lowest Spearman; {count} pair{'' if count == 1 else 's'} turned round"
-    return f"{len(found.views)} judges and fills agree", number(found.least_view_agreement, 2), note
+    return f"{len(found.live_views)} judges and fills agree", number(found.least_view_agreement, 2), note
 
 
 def _leakage_tile(result: Result) -> tuple[str, str, str]:

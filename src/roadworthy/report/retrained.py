@@ -90,13 +90,14 @@ def beside_section(material: Material) -> str:
     shared = [method for method in found.methods if method in road.score]
     scores = {method: float(road.score[method]) for method in shared}
     own_scores = {method: float(found.row(method)["score"]) for method in shared}
-    own_ranks = _ranks(own_scores, bool(found.ranking.attrs["higher_is_better"]))
+    counted = {method: own_scores[method] for method in shared if method in found.counted}
+    own_ranks = _ranks(counted, bool(found.ranking.attrs["higher_is_better"]))
     ranks = _ranks(scores, road.higher_is_better)
     own = _retraining(material.result)
     heads = ("method", f"rank, {own}", f"score, {own}", "rank, ROAD", "score, ROAD")
     head = [head_cell(text, "" if i else "left") for i, text in enumerate(heads)]
     rows = [
-        f"<tr>{row_head(method)}<td>{own_ranks[method]}</td><td>{number(own_scores[method])}</td>"
+        f"<tr>{row_head(method)}<td>{own_ranks.get(method, '–')}</td><td>{number(counted.get(method))}</td>"
         f"<td>{ranks[method]}</td><td>{number(scores[method])}</td></tr>"
         for method in shared
     ]

@@ -157,7 +157,11 @@ def _ranking_row(found: Findings, row: pd.Series, bounds: tuple[float, float]) -
         f'<td class="left {colour}">{_STANDING[standing]}</td>',
         *(f"<td>{_area(row, order, held)}</td>" for order in orders_of(found.result)),
         *([f"<td>{number(smooth.get(method), 2)}</td>"] if smooth else []),
-        *(f"<td>{number(row[column])}</td>" for column in _EXTRA if column in row),
+        *(
+            f"<td>{'–' if held and column != 'aoc' else number(row[column])}</td>"
+            for column in _EXTRA
+            if column in row
+        ),
     ]
     return f"<tr>{''.join(cells)}</tr>"
 

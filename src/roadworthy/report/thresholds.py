@@ -7,5 +7,5 @@ FEW, TOO_FEW = 100, 30  # samples: below these, trust with care, or little
 ENOUGH, SOME = 5, 3  # trainings of each point: below these, trust with care, or little
 COMPARABLE = 3  # methods: a rank correlation over fewer is no evidence
 RARE = 50  # samples: below these a rare event may not have occurred yet; see roadworthy.statistics.bootstrap
-GATE = 0.10  # accuracy that a retrained network may have ahead of the fine-tuned judge on the same kept pixels
+WEAK, POOR = 0.9, 0.5  # accuracy of the fine-tuned copy, as a share of the model's: below these, with care, or little
 TIED = 0.5  # share of tied units from which on a draw, not the map, orders most of an image

@@ -10,7 +10,7 @@ from roadworthy import statistics
 from roadworthy.report.audits import LEAKS, OPEN, gate_of, leakage_of
 from roadworthy.report.controls import missing_controls
 from roadworthy.report.fidelity import fidelities
-from roadworthy.report.findings import Findings
+from roadworthy.report.findings import Findings, orders_of
 from roadworthy.report.styles import is_control
 from roadworthy.report.tables import head_cell, smoothness, table
 from roadworthy.report.text import clean, escape, listed, number, percent
@@ -119,14 +119,19 @@ def _ungated(found: Findings) -> Trap:
             "new networks were trained on masks that were not audited: they may read the class off them",
         )
     if "lerf" not in result.orders:
-        return Trap(name, "not found", "the masks were audited; the gate is for KAR, which was not run")
+        (words,) = orders_of(result).values()
+        return Trap(
+            name, "not looked for", f"no gate was run for {words.short} in MoRF order; the masks were audited"
+        )
     if not gate_of(result):
         return Trap(name, "found", "KAR was not held against a judge that is blind to masks")
-    if found.gated:
-        return Trap(
-            name, "not found", f"the gate was run; KAR of {listed([clean(m) for m in found.gated])} is withheld"
-        )
-    return Trap(name, "not found", "the gate was run, and no mask adds to the pixels that it keeps")
+    held, open_ = ([clean(method) for method in rows] for rows in (found.gated, found.gate_open))
+    said = [f"KAR of {listed(held)} is withheld"] if held else []
+    if open_:
+        said.append(f"of {listed(open_)} it cannot tell, for want of test samples")
+    if said:
+        return Trap(name, "cannot tell" if open_ else "not found", f"the gate was run; {'; '.join(said)}")
+    return Trap(name, "not found", "the gate was run, and no mask adds much to the pixels that it keeps")
 
 
 def _masks(found: Findings) -> Trap:
@@ -176,14 +181,17 @@ def _smooth(found: Findings) -> Trap:
 
 
 def _controls(found: Findings) -> Trap:
-    missing = missing_controls(found.result)
+    missing = missing_controls(found)
     if missing:
         return Trap("no controls", "found", f"not run: {listed(missing)}")
     return Trap("no controls", "not found", "random maps, a map that ignores the model, and an inverse were run")
 
 
 def _judges(found: Findings) -> Trap:
-    name = "one judge, one fill"
+    name, live = "one judge, one fill", len(found.live_views)
+    if found.views and live < 2:
+        text = f"{len(found.views)} judges and fills were asked, of which {live or 'none'} ranks the methods at all"
+        return Trap(name, "found", text)
     if not found.views:
         return Trap(
             name, "not looked for", "one judge was asked with one fill; nothing shows that another would agree"
@@ -192,7 +200,7 @@ def _judges(found: Findings) -> Trap:
         count = len(found.disputes)
         text = f"{count} pair{'s' if count > 1 else ''} of methods ranked one way here and the other way there"
         return Trap(name, "found", f"{text}; their ranks are not printed")
-    return Trap(name, "not found", f"{len(found.views)} judges and fills rank no pair against each other")
+    return Trap(name, "not found", f"{live} judges and fills rank no pair against each other")
 
 
 def _power(found: Findings) -> Trap:
@@ -201,7 +209,8 @@ def _power(found: Findings) -> Trap:
     if weak:
         return Trap(name, "found", "; ".join(weak))
     real, pairs = found.pairs
-    text = f"{real} of {pairs} pairs told apart with {number(n)} samples"
+    told = f"{real} of {pairs} pairs told apart" if pairs else "no pairs to tell apart"
+    text = f"{told} with {number(n)} samples"
     return Trap(name, "found" if n < FEW or (pairs and not real) else "not found", text)
 
 

@@ -6,11 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from roadworthy import statistics
 from roadworthy.evaluation.result import Result
 from roadworthy.report.audits import CLEAN, LEAKS, OPEN, Leakage, leakage_of
 from roadworthy.report.beside import road_agreement
-from roadworthy.report.controls import missing_controls
 from roadworthy.report.findings import (
     Findings,
     above_chance,
@@ -20,12 +21,13 @@ from roadworthy.report.findings import (
     labelled,
     orders_of,
 )
-from roadworthy.report.leaks import place, points
+from roadworthy.report.leaks import alone, place
 from roadworthy.report.text import clean, listed, number, percent
-from roadworthy.report.thresholds import AGREE, COMPARABLE, ENOUGH, FEW, PARTLY, RARE, SOME, TOO_FEW
+from roadworthy.report.thresholds import AGREE, COMPARABLE, ENOUGH, FEW, PARTLY, POOR, RARE, SOME, TOO_FEW, WEAK
 from roadworthy.statistics import least_difference
 
 Trust = Literal["good", "care", "little", "none"]
+_AGAINST, _FOR = 3, 2  # reasons told in the sentence
 LEVELS: tuple[Trust, ...] = ("good", "care", "little", "none")
 _WORDS: dict[Trust, str] = {
     "good": "Trust this well",
@@ -52,23 +54,42 @@ class Reason:
 
 def trust_sentence(found: Findings) -> tuple[str, Trust]:
     """Return the sentence and the level: the worst of the reasons, which stand first, and what speaks for it."""
-    given = reasons(found)
-    worst = given[0].level
-    against = listed([reason.text for reason in given if reason.level != "good"], len(given))
-    speaking_for = listed([reason.text for reason in given if reason.level == "good"], len(given))
-    said = ", although ".join(part for part in (against, speaking_for) if part)
+    against, speaking_for = _sides(found)
+    worst = (against or speaking_for)[0].level
+    said = ", although ".join(_first(side, most) for side, most in _kept(against, speaking_for) if side)
     also = "".join(f"; {reason.text}" for reason in notes(found))
     return f"{_WORDS[worst]}: {said}{also}.", worst
+
+
+def folded(found: Findings) -> list[Reason]:
+    """Return the reasons that the sentence only counts."""
+    return [reason for side, most in _kept(*_sides(found)) for reason in side[most:]]
+
+
+def _sides(found: Findings) -> tuple[list[Reason], list[Reason]]:
+    given = reasons(found)
+    return [reason for reason in given if reason.level != "good"], [r for r in given if r.level == "good"]
+
+
+def _kept(against: list[Reason], speaking_for: list[Reason]) -> list[tuple[list[Reason], int]]:
+    """Both sides with how many of each are told; with nothing against there is room for as many as that."""
+    return [(against, _AGAINST), (speaking_for, _FOR if against else _AGAINST)]
+
+
+def _first(given: list[Reason], most: int) -> str:
+    rest = len(given) - most
+    return listed([*(r.text for r in given[:most]), *([f"{rest} more, below"] if rest > 0 else [])], most + 1)
 
 
 def reasons(found: Findings) -> list[Reason]:
     """Return the reasons, the worst first, else as they come."""
     result = found.result
-    given = [*_orders(found), _intact(result), *_judges(found), _samples(found), *_views(found)]
+    # what shows the ranking elsewhere too comes first: of what speaks for a result the sentence tells little
+    given = [*_dead(found), *_orders(found), *_views(found), *_road(found), _intact(result), *_trainings(found)]
+    given += [*_judges(found), _samples(found)]
     if result.retrained:
-        given[2:2] = _trainings(found)
-        given += [*_road(found), _masks(found), *_gate(found)]
-    if len(found.methods) > 1 and not found.pairs[0]:
+        given += [_masks(found), *_gate(found)]
+    if found.pairs[1] and not found.pairs[0]:
         given.insert(0, Reason("little", "chance alone could order the methods so", "pairs"))
     if result.warnings:
         count = len(result.warnings)
@@ -79,13 +100,17 @@ def reasons(found: Findings) -> list[Reason]:
 
 
 def notes(found: Findings) -> list[Reason]:
-    """Return what a reader should know and what takes no trust away: untrained-on masks, missing controls."""
-    said = [] if found.result.retrained else [_masks(found)]
-    missing = missing_controls(found.result)
-    if missing:
-        what = f"the control{'s' if len(missing) > 1 else ''} {listed(missing)} {'are' if len(missing) > 1 else 'is'}"
-        said.append(Reason("good", f"{what} missing", "traps"))
-    return said
+    """Return what a reader should know and what takes no trust away: masks that nothing was trained on."""
+    return [] if found.result.retrained else [_masks(found)]
+
+
+def _dead(found: Findings) -> list[Reason]:
+    """Judges that answer alike whatever is removed: what is said of the others is not said of them."""
+    if not found.views:
+        return []
+    hit = [clean(view.label) for view in found.views if view.found.dead]
+    text = f"{listed(hit)} give{'' if len(hit) > 1 else 's'} every method the same score everywhere"
+    return [Reason("little", text, "views")] if hit else []
 
 
 def _orders(found: Findings) -> list[Reason]:
@@ -136,27 +161,34 @@ def _intact(result: Result) -> Reason:
     if failed:
         text = f"{failed} of {result.repeats} unmodified trainings did not get clearly above chance"
         return Reason("little", text, "numbers")
+    models = float(np.mean(result.scores.predicted == result.scores.labels))
+    if tuned and result.intact_accuracy < WEAK * models:
+        level: Trust = "little" if result.intact_accuracy < POOR * models else "care"
+        return Reason(level, f"the {what} is {shown}, that of the model {percent(models)}", "numbers")
     return Reason("good", f"the {what} is {shown}", "numbers")
 
 
 def _judges(found: Findings) -> list[Reason]:
-    """The intact accuracy of every judge but the first, whose own is told already."""
-    given = []
+    """The intact accuracy of every judge but the first, whose own is told already; against that of the first."""
+    given, first = [], found.result.view(0).intact_accuracy if found.views else math.nan
     for judge in list(dict.fromkeys(view.judge for view in found.views))[1:]:
         result = next(view.found.result for view in found.views if view.judge == judge)
         accuracy = result.intact_accuracy
         right = round(accuracy * result.n)
         clear = not labelled(result) or statistics.above_chance(right, result.n, class_count(result))
-        tail = "" if clear else ", not clearly above chance"
+        level: Trust = "little" if not clear or accuracy < POOR * first else "care"
+        level = "good" if clear and accuracy >= WEAK * first else level
+        tail = "" if level == "good" else f", the model for {percent(first)}"
+        tail += "" if clear else ", not clearly above chance"
         text = f"the {clean(judge)} copy is right for {percent(accuracy)} with nothing removed{tail}"
-        given.append(Reason("good" if clear else "little", text, "views"))
+        given.append(Reason(level, text, "views"))
     return given
 
 
 def _views(found: Findings) -> list[Reason]:
     if not found.views:
         return []
-    count = len(found.views)
+    count = len(found.live_views)
     if found.disputes:
         first = found.disputes[0]
         places = f"for {clean(first.here)}, below for {clean(first.there)}"
@@ -178,6 +210,8 @@ def _views(found: Findings) -> list[Reason]:
 def _trainings(found: Findings) -> list[Reason]:
     count, pairs = found.result.repeats, found.pairs[1]
     given: list[Reason] = []
+    if not found.result.retrained:
+        return given
     if count == 1:
         text = "one training of each point says nothing about the spread between trainings"
         given.append(Reason("little", text, "points"))
@@ -234,18 +268,23 @@ def _said_of_masks(found: Findings, audit: Leakage, verdict: str, imputers: list
         return f"no mask was found to give the class away behind {fills}"
     if verdict == OPEN:
         return f"whether the masks of {named} give the class away behind {fills} cannot be told"
-    row = audit.worst(methods)
-    shown = f" ({points(found.result, audit, row)} points, {place(row)})" if row else ""
+    row = audit.grounds(imputers, methods)
+    shown = f" ({place(row)}: {alone(found.result, audit, row)})" if row else ""
     harmless = "" if found.result.retrained else ", which misleads where networks are trained on them, not here"
     return f"masks of {named} give the class away behind {fills}{shown}{harmless}"
 
 
 def _gate(found: Findings) -> list[Reason]:
-    if not found.gated:
-        return []
-    rows = [f"{clean(row.method)}, by {number(row.gap, 2)}" for row in found.gated.values()]
-    text = f"retrained networks read the class off the masks of {listed(rows, 4)} of accuracy"
-    return [Reason("little", text, "gate")]
+    given = []
+    if found.gated:
+        rows = [f"{clean(row.method)}, by {number(row.gap, 2)}" for row in found.gated.values()]
+        text = f"retrained networks read the class off the masks of {listed(rows, 4)} of accuracy"
+        given.append(Reason("little", text, "gate"))
+    if found.gate_open:
+        named = listed([clean(method) for method in found.gate_open], 4)
+        text = f"whether retrained networks read the class off the masks of {named} the gate cannot tell"
+        given.append(Reason("care", text, "gate"))
+    return given
 
 
 def _samples(found: Findings) -> Reason:

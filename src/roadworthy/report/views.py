@@ -17,7 +17,17 @@ def views_section(found: Findings) -> str:
         "<p>The score is the mean over these judges and fills. A rank is printed only where none of them turns round "
         "a pair of methods that another tells apart: what depends on who is asked is no property of a method.</p>"
     )
-    return intro + _side_by_side(found) + _disputes(found.disputes) + _agreement(found)
+    return _dead(found) + intro + _side_by_side(found) + _disputes(found.disputes) + _agreement(found)
+
+
+def _dead(found: Findings) -> str:
+    lines = [
+        f"<li>{escape(view.label)} gives every method the same score everywhere: it ranks nothing, and counts in no "
+        "agreement. Look for the fault in this judge first.</li>"
+        for view in found.views
+        if view.found.dead
+    ]
+    return f'<ul class="warnings">{"".join(lines)}</ul>' if lines else ""
 
 
 def _side_by_side(found: Findings) -> str:
@@ -74,10 +84,14 @@ def _disputes(disputes: list[Dispute]) -> str:
 
 
 def _agreement(found: Findings) -> str:
-    head = [head_cell("judge, fill", "left"), *(_view_head(view) for view in found.views)]
+    live = [i for i, view in enumerate(found.views) if not view.found.dead]
+    if len(live) < 2:
+        return ""
+    head = [head_cell("judge, fill", "left"), *(_view_head(found.views[i]) for i in live)]
     rows = []
-    for i, view in enumerate(found.views):
-        cells = "".join(_cell(float(rho), i == j) for j, rho in enumerate(found.view_agreement[i]))
+    for i in live:
+        view = found.views[i]
+        cells = "".join(_cell(float(found.view_agreement[i, j]), i == j) for j in live)
         rows.append(f'<tr><th scope="row">{name(f"{view.judge}, {view.imputer}")}</th>{cells}</tr>')
     caption = (
         f"Spearman's rank correlation of the scores of {len(found.methods)} methods between judges and fills: 1 is "
