@@ -326,9 +326,8 @@ def load_gain(path: str | Path) -> Gain:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         return _made(about, tensors)
     except (SafetensorError, ValueError, TypeError, RuntimeError, OSError) as error:
-        raise ModelError(
-            f"gain: {str(path)!r} cannot be read as a GAIN imputer ({' '.join(str(error).split())}). {_HOW}"
-        ) from error
+        reason = " ".join(str(error).removeprefix("gain: ").split())
+        raise ModelError(f"gain: {str(path)!r} cannot be read as a GAIN imputer ({reason}). {_HOW}") from error
 
 
 def _made(about: object, tensors: Mapping[str, torch.Tensor]) -> Gain:

@@ -13,6 +13,8 @@ from roadworthy.evaluation.audit.predictor import imputation_error, imputation_e
 from roadworthy.imputation import FunctionImputer, ImageMean, MaskToken, Mean, NoisyLinear, Zero
 from roadworthy.imputation.imputer import Imputer
 
+NOISY = NoisyLinear(noise=0.05)  # errors lie in the middle, where any other network has others
+
 
 def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.rand(shape, generator=torch.Generator().manual_seed(seed))
@@ -36,17 +38,17 @@ def same_again(images: torch.Tensor, removed: torch.Tensor, generator: torch.Gen
     return torch.where(mask, torch.rand(images.shape, generator=generator), images)
 
 
-@pytest.mark.parametrize("imputer", [Zero(), Mean(), ImageMean()], ids=lambda one: one.name)
+@pytest.mark.parametrize("imputer", [Mean(), ImageMean()], ids=lambda one: one.name)
 def test_a_fixed_fill_shows_the_mask(imputer: Imputer) -> None:
-    found = ask(smooth() + 0.05, imputer)
+    found = ask(smooth(40) + 0.05, imputer)
     assert found["error"] < 0.02
     assert found["low"] <= found["error"] <= found["high"] <= 0.03
-    assert found["base"] == pytest.approx(43 / 144)
+    assert found["base"] == pytest.approx(19 / 64)
 
 
 @pytest.mark.parametrize("fraction", [0.2, 0.5, 0.8])
 def test_an_ideal_fill_leaves_the_base_rate(fraction: float) -> None:
-    found = ask(drawn(120, 3, 12, 12), FunctionImputer(same_again), fraction)
+    found = ask(drawn(60, 3, 10, 10), FunctionImputer(same_again), fraction)
     assert found["error"] == pytest.approx(found["base"], abs=0.01)
     assert found["base"] == pytest.approx(min(fraction, 1 - fraction), abs=0.01)
 
@@ -57,7 +59,7 @@ def test_what_is_put_back_as_it_was_cannot_be_told() -> None:
 
 
 def test_a_linear_fill_without_noise_is_seen_and_noise_as_in_the_image_hides_it_better() -> None:
-    images = smooth(200)
+    images = smooth(100, 10)
     bare, noisy = ask(images, NoisyLinear(noise=0.0)), ask(images, NoisyLinear(noise=0.12))
     assert bare["error"] < 0.4 * bare["base"]
     assert noisy["error"] > 2 * bare["error"]
@@ -75,7 +77,7 @@ def test_too_few_samples_have_no_figure() -> None:
     assert found["base"] == pytest.approx(10 / 36)
 
 
-@pytest.mark.parametrize("shape", [(150, 2, 40), (1500, 20), (200, 1, 1, 30)], ids=["series", "table", "one row"])
+@pytest.mark.parametrize("shape", [(120, 2, 30), (1500, 20), (150, 1, 1, 30)], ids=["series", "table", "one row"])
 def test_other_shapes(shape: tuple[int, ...]) -> None:
     images = drawn(*shape) + 0.1
     shown, hidden = ask(images, Zero()), ask(drawn(*shape), FunctionImputer(same_again))
@@ -92,16 +94,16 @@ def test_token_ids_are_told_by_a_table() -> None:
 def test_each_channel_on_its_own() -> None:
     images = smooth() + 0.05
     found = imputation_errors(
-        images, Zero(), fractions=(0.3,), mean=None, seed=0, ids=[str(i) for i in range(120)], unit="channel"
+        images, Zero(), fractions=(0.3,), mean=None, seed=0, ids=[str(i) for i in range(60)], unit="channel"
     )[0]
     assert found["error"] < 0.02
-    assert found["base"] == pytest.approx(129 / 432)
+    assert found["base"] == pytest.approx(57 / 192)
 
 
 def test_masks_may_be_given() -> None:
     images = smooth()
-    removed = np.zeros((120, 12, 12), dtype=bool)
-    removed[:, :6] = True
+    removed = np.zeros((60, 8, 8), dtype=bool)
+    removed[:, :4] = True
     found = ask(images + 0.05, Zero(), 0.5, removed=removed)
     assert found["error"] < 0.02
     assert found["base"] == 0.5
@@ -113,20 +115,20 @@ def test_masks_may_be_given() -> None:
 def test_several_shares_with_one_network() -> None:
     images = smooth() + 0.05
     found = imputation_errors(
-        images, Zero(), fractions=(0.0, 0.1, 0.5, 0.9, 1.0), mean=None, seed=0, ids=[str(i) for i in range(120)]
+        images, Zero(), fractions=(0.0, 0.1, 0.5, 0.9, 1.0), mean=None, seed=0, ids=[str(i) for i in range(60)]
     )
     assert [one["fraction"] for one in found] == [0.0, 0.1, 0.5, 0.9, 1.0]
-    assert [one["base"] for one in found] == pytest.approx([0, 14 / 144, 0.5, 1 - 129 / 144, 0])
+    assert [one["base"] for one in found] == pytest.approx([0, 6 / 64, 0.5, 1 - 57 / 64, 0])
     assert all(one["error"] <= 0.03 for one in found)
 
 
 def test_the_same_call_twice_is_bit_equal_and_leaves_all_as_it_was() -> None:
-    images = smooth(60)
+    images = smooth(60, 6)
     before, torch_state, numpy_state = images.clone(), torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
     python_state = random.getstate()
-    first = ask(images, NoisyLinear())
-    assert ask(images, NoisyLinear()) == first
-    assert ask(images, NoisyLinear(), seed=1) != first
+    first = ask(images, NOISY)
+    assert ask(images, NOISY) == first
+    assert ask(images, NOISY, seed=1) != first
     assert torch.equal(images, before)
     assert torch.equal(torch.get_rng_state(), torch_state)
     assert (np.random.get_state()[1] == numpy_state).all()  # noqa: NPY002
@@ -134,12 +136,12 @@ def test_the_same_call_twice_is_bit_equal_and_leaves_all_as_it_was() -> None:
 
 
 def test_it_learns_under_no_grad_and_from_inference_tensors() -> None:
-    plain = ask(smooth(60), Zero())
+    plain = ask(smooth(60, 6), NOISY)
     with torch.no_grad():
-        assert ask(smooth(60), Zero()) == plain
+        assert ask(smooth(60, 6), NOISY) == plain
     with torch.inference_mode():
-        images = smooth(60)
-    assert ask(images, Zero()) == plain
+        images = smooth(60, 6)
+    assert ask(images, NOISY) == plain
 
 
 def test_constant_images_and_single_pixels_are_no_trouble() -> None:
