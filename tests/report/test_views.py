@@ -140,6 +140,8 @@ def test_a_judge_that_is_dead_is_told_first_and_counts_in_no_agreement(make_view
     assert "(lowest Spearman between two of the 2 1.00)" in every_reason(result)
     page = page_of(result, tmp_path)
     assert "2 judges and fills agree" in page.text
+    ranks = next(row for row in page.rows if row[0] == "ig" and len(row) == 6)
+    assert [cell[0] for cell in ranks[2:]] == ["1", "1", "–", "–"]
     matrix = next(row for row in page.rows if row[0] == "judge, fill")
     assert matrix == ["judge, fill", "untouchedmean", "untouchednoisy-linear"]
     trap = next(row for row in page.rows if row[0] == "one judge, one fill")

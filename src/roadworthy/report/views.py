@@ -57,10 +57,9 @@ def _row(found: Findings, method: str) -> str:
     cells = []
     for view in found.views:
         row = view.found.row(method)
-        cells.append(
-            f"<td>{row['rank']}<br><small class='muted'>{number(row['score'])} ({interval(row['low'], row['high'])}) "
-            f"{escape(row['group'])}</small></td>"
-        )
+        rank = "–" if view.found.dead else row["rank"]
+        shown = f"{number(row['score'])} ({interval(row['low'], row['high'])}) {escape(row['group'])}"
+        cells.append(f"<td>{rank}<br><small class='muted'>{shown}</small></td>")
     return f"<tr>{row_head(method)}<td><b>{found.rank(method)}</b></td>{''.join(cells)}</tr>"
 
 
