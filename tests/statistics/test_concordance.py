@@ -236,7 +236,7 @@ def test_sources_that_are_one_thing_are_named() -> None:
     shares = [0.0, 0.2, 0.5, 0.8]
     made = [Source(name, scores, shares) for name, scores in (("a", a), ("b", b), ("again", a.copy()))]
     assert concordance(made, draws=10).twins == (("a", "again"),)
-    turned = Source("turned", -a, shares, higher_is_better=False)  # the same numbers but for their sign
+    turned = Source("turned", 0.0 - a, shares, higher_is_better=False)  # whose zeros turn negative
     assert concordance([made[0], turned], draws=10).twins == (("a", "turned"),)
     near = a.copy()
     near[0, 0, 0] += 1e-6
