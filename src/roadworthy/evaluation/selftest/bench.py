@@ -189,15 +189,17 @@ def planted_bench(
         progress: called with the number of copies just scored.
     """
     spec = "planted-colour" if colour else "planted"
-    data = load_data(f"{spec}:n=2400,test={n}", seed=seed)
+    # the same data whatever n, so that efforts share the trained model
+    data = load_data(f"{spec}:n=2400,test={max(n, 300)}", seed=seed)
     model = load_model("small-cnn", data, seed=seed, cache=cache)
     samples = next(data.test.batches(n))
     predicted = answers(model, samples.images)
     assert data.relevant is not None
+    relevant = data.relevant[: len(samples.ids)]
     maps = planted_maps(
         samples.images,
-        data.relevant,
-        data.test.source.decoy(),  # type: ignore[attr-defined]
+        relevant,
+        data.test.source.decoy()[: len(samples.ids)],  # type: ignore[attr-defined]
         predicted.numpy(),
         seed=seed,
         ids=samples.ids,
@@ -205,7 +207,7 @@ def planted_bench(
     if real:
         maps |= real_maps(model, samples.images, predicted, seed=seed, ids=samples.ids, mean=data.mean)
     judges = Judges(model, data.train, mean=data.mean, seed=seed)
-    return Bench(spec, seed, samples, predicted, judges, maps, shares, data.relevant, progress)
+    return Bench(spec, seed, samples, predicted, judges, maps, shares, relevant, progress)
 
 
 def answers(model: Callable[..., Any], images: torch.Tensor) -> torch.Tensor:
