@@ -10,7 +10,6 @@ import pytest
 from report_pages import Page
 
 from roadworthy.evaluation import Result
-from roadworthy.evaluation.audit.gate import gate_verdict as rule_of_the_audit
 from roadworthy.evaluation.audit.gate_rule import gate_verdict
 from roadworthy.report import report, verdict
 from roadworthy.report.fidelity import fidelities
@@ -147,14 +146,6 @@ def test_other_evaluations_have_no_fid(make_result: Make, tmp_path: Path) -> Non
     result.settings |= {"alpha": 1.0, "beta": 1.0}
     assert fidelities(Findings.of(result)) == []
     assert "Fid+" not in Page(report(result, tmp_path / "x.html").read_text(encoding="utf8")).text
-
-
-@pytest.mark.parametrize("gap", [0.0, 0.05, 0.0999, 0.1, 0.1001, 0.5])
-@pytest.mark.parametrize("width", [0.0, 0.03, 0.2, float("nan")])
-def test_the_report_withholds_where_the_gate_does(gap: float, width: float) -> None:
-    row = {"method": "a", "keep": 0.06, "kar": 0.4 + gap, "judge": 0.4, "gap": gap, "gap_low": gap - width}
-    rows = [row | {"gap_high": gap + width}, row | {"gap": 0.0, "gap_high": 0.01}]
-    assert gate_verdict(rows) == rule_of_the_audit(rows)
 
 
 def test_an_unknown_gap_hides_no_known_one() -> None:

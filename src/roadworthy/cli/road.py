@@ -216,7 +216,7 @@ def show(result: Result, written: dict[str, Path]) -> None:
 
     ranking = result.ranking()
     title = f"{ranking.attrs['score']} ({ranking.attrs['readout']}), n = {counted(result)}"
-    print_frame(printed(ranking, result.readout), title)
+    print_frame(printed(not_withheld(result), result.readout), title)
     found = verdict(result)
     for sentence in (found.leads, found.trust, *found.advice):
         out.print(sentence, markup=False, highlight=False, soft_wrap=True)
@@ -227,6 +227,18 @@ def show(result: Result, written: dict[str, Path]) -> None:
         )
         out.print(f"missing: {what}, see the report{again}", markup=False, highlight=False, soft_wrap=True)
     out.print(f"report: {written['report.html']}", markup=False, highlight=False, soft_wrap=True)
+
+
+def not_withheld(result: Result) -> pd.DataFrame:
+    """Return the ranking without the numbers that the verdict withholds: NaN in their place."""
+    from roadworthy.report.findings import Findings
+    from roadworthy.report.printed import printed_ranking
+
+    ranking = result.ranking()
+    held = printed_ranking(Findings.of(result)) == "–"
+    found = ranking.mask(held.to_numpy())
+    found.attrs = ranking.attrs
+    return found
 
 
 def printed(ranking: pd.DataFrame, readout: str) -> pd.DataFrame:
@@ -240,7 +252,8 @@ def printed(ranking: pd.DataFrame, readout: str) -> pd.DataFrame:
     if {"morf_area", "lerf_area"} <= set(ranking.columns):
         spare.append("aoc")  # the intact accuracy less the MoRF area
     shown = shown_ranking(ranking, readout).drop(columns=spare, errors="ignore")
-    return shown.astype(object).where(shown.notna(), "–")
+    whole = shown.assign(rank=shown["rank"].astype("Int64"))  # missing ones made floats of them
+    return whole.astype(object).where(whole.notna(), "–")
 
 
 def counted(result: Result) -> str:
@@ -254,7 +267,7 @@ def as_record(result: Result, written: dict[str, Path]) -> dict[str, Any]:
     """Return what ``--json`` prints."""
     from roadworthy.report import verdict
 
-    ranking, found = result.ranking(), verdict(result)
+    ranking, found = not_withheld(result), verdict(result)
     return {
         "verdict": [found.leads, found.trust],
         "trust": found.level,

@@ -24,6 +24,7 @@ import numpy as np
 import torch
 
 from roadworthy.errors import InputError, ModelError, SolverError
+from roadworthy.evaluation.audit.gate_rule import THRESHOLD, gate_verdict
 from roadworthy.evaluation.degrade import Filler
 from roadworthy.evaluation.epochs import GATE
 from roadworthy.evaluation.finetune import RATES, judge_recipe
@@ -39,10 +40,10 @@ from roadworthy.rng import resolve_seed
 from roadworthy.statistics import paired_bootstrap
 from roadworthy.types import Normalize, Output, Progress, Reduction, Seed, Sign, Unit
 
+__all__ = ["KEEPS", "THRESHOLD", "encoding_gap", "gate_verdict"]
+
 KEEPS = (0.06, 0.12)
 """Shares kept. So little that what is shown seldom suffices, and a mask that tells the class has much to add."""
-THRESHOLD = 0.10
-"""Accuracy that the retrained network may be ahead."""
 _BEHIND = 0.05  # training accuracy that a network may be short of the judge, on what it was trained on
 
 
@@ -146,47 +147,6 @@ def encoding_gap(
                 | _gap(hits, level=level, draws=draws, seed=number)
             )
     return rows
-
-
-def gate_verdict(rows: Sequence[Mapping[str, Any]], *, threshold: float = THRESHOLD) -> list[dict[str, str]]:
-    """Say for each method whether its retraining score on kept pixels may be shown.
-
-    Args:
-        rows: from :func:`encoding_gap`.
-        threshold: the accuracy that the retrained network may be ahead of the judge.
-
-    Returns:
-        For each method ``{"method", "verdict", "why"}``. ``"withheld"``: its largest gap is above the threshold.
-        ``"cannot tell"``: it is not, but an interval reaches beyond. ``"passes"``: every interval ends below.
-
-    Example:
-        >>> row = {"method": "ig", "keep": 0.06, "kar": 0.98, "judge": 0.4, "gap": 0.58, "gap_low": 0.5}
-        >>> gate_verdict([row | {"gap_high": 0.65}])[0]["verdict"]
-        'withheld'
-    """
-    found = []
-    for name in dict.fromkeys(row["method"] for row in rows):
-        own = [row for row in rows if row["method"] == name]
-        worst = max(own, key=lambda row: row["gap"])
-        highest = max(own, key=lambda row: row["gap_high"])
-        if worst["gap"] > threshold:
-            verdict, why = "withheld", (
-                f"with {worst['keep']:.0%} kept, a retrained network is right for {worst['kar']:.0%} of the images "
-                f"and a judge that cannot know the masks for {worst['judge']:.0%} of the same: the mask itself adds "
-                f"{worst['gap']:.2f} ({worst['gap_low']:.2f} to {worst['gap_high']:.2f})"
-            )  # fmt: skip
-        elif not highest["gap_high"] <= threshold:
-            verdict, why = (
-                "cannot tell",
-                (
-                    f"the gap of {highest['gap']:.2f} at {highest['keep']:.0%} kept may be as large as "
-                    f"{highest['gap_high']:.2f}: more test samples would decide"
-                ),
-            )
-        else:
-            verdict, why = "passes", f"the mask adds at most {highest['gap_high']:.2f} to what the pixels show"
-        found.append({"method": name, "verdict": verdict, "why": why})
-    return found
 
 
 def _retrained(
