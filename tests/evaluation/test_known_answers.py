@@ -121,7 +121,7 @@ def test_9_a_pixel_goes_with_all_its_channels(q4, q4_data) -> None:
         seen.append(removed.clone())
         return torch.full_like(batch, -1)
 
-    options = {"order": "morf", "imputer": fill, "fractions": (0.25,)}
+    options = {"order": "morf", "imputer": fill, "fractions": (0.25,), "audit": "off"}
     rw.evaluate(q4, images, labels, {"red": attribution}, **options)
     assert seen[0].shape == (8, 4, 4)
     assert seen[0][:, 0].all()
