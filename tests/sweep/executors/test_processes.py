@@ -177,7 +177,8 @@ def test_an_interruption_ends_workers_at_once_and_all_can_go_on(tmp_path: Path) 
     jobs = toys(2, "steps", steps=40, sleep=0.05)
 
     def interrupt() -> None:
-        until(lambda: len(list((tmp_path / "scratch").glob("*/state.npy"))) == 2)
+        # not of both: on a busy machine one worker may be done before the other has begun
+        until(lambda: list((tmp_path / "scratch").glob("*/state.npy")))
         _thread.interrupt_main()
 
     threading.Thread(target=interrupt).start()
