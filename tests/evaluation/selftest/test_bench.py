@@ -75,7 +75,7 @@ def test_with_even_shares_each_counts_alike(bench: Bench) -> None:
     assert np.allclose(bench.scores(one), curves[:, 1] - curves[:, 0])
     assert np.allclose(bench.scores(contender("road even morf")), -curves[:, 0])
     assert np.allclose(bench.scores(contender("road lerf even")), curves[:, 1])
-    assert contender("symmetric ends").fractions == (0.05, 0.1, 0.3, 0.7, 0.9, 0.95)
+    assert contender("mean ends").fractions == (0.05, 0.1, 0.3, 0.7, 0.9, 0.95)
 
 
 def test_scores_of_some_maps_are_rows_of_all_and_a_view_is_evaluated_once(bench: Bench) -> None:

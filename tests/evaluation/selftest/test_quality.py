@@ -10,7 +10,7 @@ from scipy import stats
 from sklearn.metrics import average_precision_score
 
 from roadworthy.errors import InputError
-from roadworthy.evaluation.selftest.quality import average_precision, clear_pairs, order_found
+from roadworthy.evaluation.selftest.quality import Order, average_precision, clear_pairs, order_found, together
 
 
 @settings(max_examples=30, deadline=None)
@@ -65,3 +65,22 @@ def test_clear_pairs_counts_by_hand() -> None:
     share, count = clear_pairs(np.array([1.0, 2.0]), np.array([0.5, 0.52]))
     assert np.isnan(share)
     assert count == 0
+
+
+def test_the_interval_holds_the_order_without_noise() -> None:
+    """Percentiles of resampled correlations would hold it in a quarter of the panels."""
+    quality = np.linspace(0, 1, 26)
+    held = 0
+    for panel in range(60):
+        scores = quality[:, None] + np.random.default_rng(panel).normal(size=(26, 200)) * 3
+        found = order_found(scores, quality, draws=300, seed=panel)
+        assert found.low <= found.rho <= found.high
+        held += found.low <= 1.0 <= found.high + 1e-12
+    assert held >= 0.85 * 60
+
+
+def test_independent_benches_together_are_narrower() -> None:
+    one = Order(0.8, 0.6, 0.9)
+    found = together([one] * 4)
+    assert (found.rho, found.low, found.high) == pytest.approx((0.8, 0.7, 0.9))
+    assert np.isnan(together([one, Order(0.8, np.nan, np.nan)]).low)

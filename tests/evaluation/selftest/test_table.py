@@ -83,3 +83,13 @@ def test_strategies_with_tests_of_their_own_kind_are_shown_and_not_believed() ->
     assert both.strategies == ["gain", "kar"]
     assert both.ids == ["M1", "M2", "M10"]
     assert both.to_text().splitlines()[2].split() == ["kar", "–", "–", "1.000", "0"]
+
+
+def test_a_share_of_pairs_is_no_correlation() -> None:
+    trials = [
+        Trial("M1", "road", 0.9, "", True, "", 10, (0,)),
+        Trial("M1 pairs", "road", 1.0, "", True, "", 10, (0,)),
+        Trial("M3a ig", "road", 0.8, "", True, "", 10, (0,)),
+    ]
+    table = SelfTest(trials, ["road"], "quick", (0,), "planted")
+    assert table.standing() == [("road", 0, (0.9 + 0.8) / 2)]

@@ -7,7 +7,7 @@ orders and all readouts gives the scores of every strategy that asks the same ju
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from roadworthy.errors import InputError
@@ -64,12 +64,12 @@ SHARES = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
 ENDS = (0.05, 0.1, 0.3, 0.7, 0.9, 0.95)
 """Shares mirrored about a half, most of them near none and near all: there only the top of a map decides, what goes
 first and what is left last. In the middle a map of half the truth scores almost as the truth does."""
-_ORDERS, _READOUTS, _EVEN = ("morf", "lerf"), ("probability", "logit", "top1"), ("even", "ends")
+_ORDERS, _READOUTS, _EVEN = ("morf", "lerf"), ("probability", "logit", "top1"), ("even", "ends", "area")
 OFFERED = (
     "symmetric",
-    "symmetric probability",
-    "symmetric ends",
-    "symmetric ends probability",
+    "symmetric top1",
+    "symmetric area top1",
+    "symmetric area probability",
     "untouched gain",
     "untouched gain probability",
     "untouched gain ends probability",
@@ -89,11 +89,7 @@ OFFERED = (
 )
 """The strategies that a self-test takes by default."""
 
-_BOTH = ("mean", "noisy-linear")
 _COMBINED: Mapping[str, Strategy] = {
-    "symmetric": Strategy.of(
-        "road", name="symmetric", training=("none", "finetune"), imputer=_BOTH, fractions=SHARES
-    ),
     "untouched gain": Strategy.of("road", imputer="mean", fractions=SHARES),
     "fine-tuned gain": Strategy.of("road", training="finetune", imputer="mean", fractions=SHARES),
     "road": presets["road"],
@@ -105,10 +101,10 @@ _COMBINED: Mapping[str, Strategy] = {
 def contender(strategy: str | Strategy) -> Contender:
     """Return the strategy that a name stands for.
 
-    A name is a preset, or one of ``symmetric``, ``untouched gain``, ``fine-tuned gain`` (both orders, mean fill),
-    ``mean`` and ``fine-tuned``; with ``morf`` or ``lerf`` behind it only that order counts, with ``probability`` or
-    ``logit`` that readout. ``even`` lets each of its shares count alike, ``ends`` does so with the shares near none
-    and near all.
+    A name is a preset, or one of ``untouched gain``, ``fine-tuned gain`` (both orders, mean fill), ``mean`` and
+    ``fine-tuned``; with ``morf`` or ``lerf`` behind it only that order counts, with ``probability``, ``logit`` or
+    ``top1`` that readout. ``even`` lets each of its shares count alike, ``ends`` does so with the shares near none
+    and near all, ``area`` takes the area over shares that are spread out.
 
     Raises:
         InputError: an unknown name, or a strategy that trains a network for each explanation: those are no part of
@@ -122,16 +118,17 @@ def contender(strategy: str | Strategy) -> Contender:
         return _from_strategy(strategy.name, strategy)
     words = strategy.split()
     changes: dict[str, Any] = {}
-    average: Literal["area", "shares"] = "area"
+    average: Literal["area", "shares"] | None = None
     while len(words) > 1 and words[-1] in (*_ORDERS, *_READOUTS, *_EVEN):
         word = words.pop()
         if word in _EVEN:
-            average, changes = "shares", changes | ({"fractions": ENDS} if word == "ends" else {})
+            average = "area" if word == "area" else "shares"
+            changes |= {} if word == "even" else {"fractions": ENDS if word == "ends" else SHARES}
         else:
             changes["order" if word in _ORDERS else "readout"] = word
     base = " ".join(words)
     found = _COMBINED[base] if base in _COMBINED else presets[base]
-    return replace(_from_strategy(strategy, Strategy.of(found, **changes)), average=average)
+    return _from_strategy(strategy, Strategy.of(found, average=average, **changes))
 
 
 def _from_strategy(name: str, strategy: Strategy) -> Contender:
@@ -151,6 +148,7 @@ def _from_strategy(name: str, strategy: Strategy) -> Contender:
         readout=strategy.readout,
         fractions=strategy.fractions,
         repeats=strategy.repeats,
+        average=strategy.average,
     )
 
 

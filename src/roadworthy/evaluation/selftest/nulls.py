@@ -68,7 +68,7 @@ def null_gap(benches: Sequence[Bench], one: Contender, *, top: str = "truth", bo
         one.name,
         mean,
         "within 0.03 of 0",
-        bool(abs(mean) <= 0.03 and not any(beyond)),
+        None if error > 0.03 else bool(abs(mean) <= 0.03 and not any(beyond)),  # too few images to tell
         f"standard error {error:.3f}; largest of a seed {worst:+.3f}",
         benches[0].n,
         tuple(bench.seed for bench in benches),

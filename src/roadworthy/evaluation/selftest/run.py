@@ -50,7 +50,7 @@ EFFORTS = {
 }
 QUICK = (
     "symmetric",
-    "symmetric ends probability",
+    "symmetric area top1",
     "untouched gain ends probability",
     "fine-tuned gain ends probability",
     "road",

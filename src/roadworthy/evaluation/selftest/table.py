@@ -89,9 +89,7 @@ class SelfTest:
             rho = [
                 0.0 if one.measured != one.measured else one.measured
                 for one in self.trials
-                if one.strategy == name
-                and one.id.startswith(("M1", "M3"))
-                and one.id.split()[0] in ("M1", "M3a", "M3b")
+                if one.strategy == name and (one.id == "M1" or one.id.split()[0] in ("M3a", "M3b"))
             ]
             rows.append((name, len(self.failed(name)), float(np.mean(rho)) if rho else float("nan")))
         return sorted(rows, key=lambda row: (row[1], -row[2] if row[2] == row[2] else 0.0))

@@ -15,7 +15,7 @@ from roadworthy.evaluation.selftest.bench import Bench
 from roadworthy.evaluation.selftest.contender import Contender
 from roadworthy.evaluation.selftest.ladders import LEVELS
 from roadworthy.evaluation.selftest.maps import BLURS, NULLS, REAL
-from roadworthy.evaluation.selftest.quality import clear_pairs, order_found
+from roadworthy.evaluation.selftest.quality import clear_pairs, order_found, together
 from roadworthy.evaluation.selftest.record import Trial
 from roadworthy.statistics import paired_bootstrap
 
@@ -37,7 +37,7 @@ def suite(benches: Sequence[Bench], one: Contender) -> list[Trial]:
         found.append(order_found(scores, quality, draws=DRAWS, seed=bench.seed))
         pairs.append(clear_pairs(scores.mean(axis=1), quality.mean(axis=1)))
     rho, shares = [one.rho for one in found], [share for share, _ in pairs]
-    low, high = np.mean([one.low for one in found]), np.mean([one.high for one in found])
+    whole = together(found)
     return [
         _trial(
             "M1",
@@ -46,7 +46,7 @@ def suite(benches: Sequence[Bench], one: Contender) -> list[Trial]:
             np.mean(rho),
             "mean at least 0.97, none below 0.95",
             np.mean(rho) >= 0.97 and min(rho) >= 0.95,
-            f"Spearman over {len(names)} maps; lowest {min(rho):.3f}; interval {low:.3f} to {high:.3f}",
+            f"Spearman over {len(names)} maps; lowest {min(rho):.3f}; interval {whole.low:.3f} to {whole.high:.3f}",
         ),
         _trial(
             "M1 pairs",
@@ -77,7 +77,7 @@ def ladder_order(
     steps = -np.asarray(LEVELS)
     found = [order_found(bench.scores(one, names), steps, draws=DRAWS, seed=bench.seed) for bench in benches]
     rho = [order.rho for order in found]
-    low, high = np.mean([order.low for order in found]), np.mean([order.high for order in found])
+    whole = together(found)
     mark = "M3a" if kind == "permuted" else "M3b"
     return _trial(
         f"{mark} {base}" if prefix else mark,
@@ -86,7 +86,7 @@ def ladder_order(
         np.mean(rho),
         f"mean at least {expected:g}, none negative",
         np.mean(rho) >= expected - 1e-12 and min(rho) > 0,
-        f"lowest {min(rho):.3f}; interval {low:.3f} to {high:.3f}",
+        f"lowest {min(rho):.3f}; interval {whole.low:.3f} to {whole.high:.3f}",
     )
 
 
