@@ -44,7 +44,8 @@ def self_test(
         str, typer.Option("--bases", help="With --data: the methods whose maps are made worse step by step.")
     ] = "ig,ig-sq,gradcam",
     effort: Annotated[
-        Literal["quick", "full"], typer.Option("--effort", help="quick: a few minutes; full: more seeds, images and strategies.")
+        Literal["quick", "full"],
+        typer.Option("--effort", help="quick: minutes; full: more seeds, images and strategies."),
     ] = "quick",
     retraining: Annotated[
         bool, typer.Option("--retraining", help="Also the tests of ROAR and of the leak gate, which take far longer.")

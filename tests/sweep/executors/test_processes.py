@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -173,6 +173,15 @@ def test_workers_that_cannot_start_are_told_of(tmp_path: Path, monkeypatch: pyte
         run(tmp_path, toys(1), ProcessExecutor(1))
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Shells start what runs in the background deaf to interruptions."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interruption_ends_workers_at_once_and_all_can_go_on(tmp_path: Path) -> None:
     jobs = toys(2, "steps", steps=40, sleep=0.05)
 

@@ -88,7 +88,7 @@ def self_test(
         model: what is explained and asked; needed with ``data``, and the other way round.
         bases: methods on top of the ladders, for data of one's own.
         seeds: of the benches; by default 0 (quick), or 0, 1 and 2.
-        effort: ``"quick"`` (under two minutes) or ``"full"``.
+        effort: ``"quick"`` (minutes) or ``"full"``.
         retraining: also hold the tests of strategies that train a network for each explanation (M9, M10, M16) on the
             first seed; these take many times longer than all the rest.
         cache: folder of the trained networks of the planted bench.
