@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -245,7 +246,12 @@ def test_a_stopped_run_is_completed_by_the_same_command(cache: Path, tmp_path: P
         [*line, "--out", "whole", "--n", "100"], cwd=tmp_path, env=environment, check=True, capture_output=True
     )
     started = subprocess.Popen(
-        [*line, "--out", "run", "--n", "100"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE
+        [*line, "--out", "run", "--n", "100"],
+        cwd=tmp_path,
+        env=environment,
+        stderr=subprocess.PIPE,
+        # shells start what runs in the background deaf to interruptions
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     marker = tmp_path / "run" / "maps.zarr" / "zarr.json"
     deadline = time.monotonic() + 120
