@@ -13,7 +13,7 @@ from roadworthy.errors import InputError
 from roadworthy.evaluation.audit.patches import Patches
 from roadworthy.evaluation.finetune import tuned_for
 from roadworthy.evaluation.inputs import Stream
-from roadworthy.evaluation.intact import Examiner, Notes
+from roadworthy.evaluation.intact import Examiner, Notes, denormalised
 from roadworthy.evaluation.maps import MapSources
 from roadworthy.evaluation.result import Result
 from roadworthy.evaluation.retrained import Retraining, as_split, named_attributions
@@ -21,9 +21,9 @@ from roadworthy.evaluation.run import Audit, Run
 from roadworthy.evaluation.sheet import SheetMaker
 from roadworthy.evaluation.strategy import Strategy
 from roadworthy.evaluation.treatment import DegradedSplit
-from roadworthy.forward import Classifier, as_stats, untouched
+from roadworthy.forward import Classifier, untouched
 from roadworthy.imputation import Imputer, Mean, resolve_imputer
-from roadworthy.records import Batch, Split
+from roadworthy.records import Split
 from roadworthy.rng import resolve_seed
 from roadworthy.types import Layout, Normalize, Output, Progress, Reduction, Seed, Sign, Unit
 
@@ -126,7 +126,7 @@ def evaluate(
         build: for retraining, returns a fresh network of the kind to train; by default ``model`` with all its
             parameters drawn anew.
         recipe: a :class:`roadworthy.model.Recipe` or the name of one; needed for retraining. For fine-tuning by
-            default two epochs at a small rate.
+            default two epochs at a small rate, more where samples are few.
         validation_share: for retraining, the share of each class held out to choose the epoch by; with 0 the last
             epoch counts.
         judge: the fine-tuned copy, where it was made before by :func:`roadworthy.evaluation.fine_tuned`; by default
@@ -296,13 +296,7 @@ def in_pixel_units(train: Split, normalized: Normalize | None) -> Split:
     """Bring training samples that are normalised already, as the images are, back to pixel units."""
     if normalized is None:
         return train
-    return DegradedSplit(train, functools.partial(_denormalised, stats=normalized))
-
-
-def _denormalised(batch: Batch, stats: Normalize) -> Batch:
-    shape = (1, -1, *[1] * (batch.images.ndim - 2))
-    mean, std = (part.view(shape) for part in as_stats(stats, batch.images.shape[1]))
-    return batch._replace(images=batch.images * std + mean)
+    return DegradedSplit(train, functools.partial(denormalised, stats=normalized))
 
 
 def _check_retraining(train: Any, recipe: Any, *, layout: str, nonfinite: str, normalized: Any) -> None:

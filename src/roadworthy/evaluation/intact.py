@@ -32,6 +32,13 @@ class Notes(dict[str, str]):
             warnings.warn(message, RoadworthyWarning, stacklevel=2)
 
 
+def denormalised(batch: Batch, stats: Normalize) -> Batch:
+    """Bring images that were normalised by ``stats`` back to pixel units."""
+    shape = (1, -1, *[1] * (batch.images.ndim - 2))
+    mean, std = (part.view(shape) for part in as_stats(stats, batch.images.shape[1]))
+    return batch._replace(images=batch.images * std + mean)
+
+
 @dataclass
 class Seen:
     """A block of intact samples as the model sees it.
@@ -168,9 +175,7 @@ class Examiner:
         if not images.is_floating_point():
             return batch
         if self.normalized is not None:
-            shape = (1, -1, *[1] * (images.ndim - 2))
-            mean, std = (part.view(shape) for part in as_stats(self.normalized, images.shape[1]))
-            return batch._replace(images=images * std + mean)
+            return denormalised(batch, self.normalized)
         if images.ndim > 2:
             self.notes.add("range", range_warning(images))
         return batch

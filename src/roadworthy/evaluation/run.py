@@ -133,7 +133,8 @@ class Run:
             )
             return {"leakage": found} | self._by_patches(part)
 
-        kept_as = [*samples.kept_as, self.patches.key() if self.patches else ""]
+        # the hash of the training samples is worth its reading only where something is kept
+        kept_as = [*samples.kept_as, self.patches.key() if self.patches and store.folder else ""]
         return store.kept(f"audit-{self.audit}", kept_as, made)
 
     def _by_patches(self, part: Part) -> dict[str, Any]:

@@ -221,10 +221,11 @@ class Trial:
         elif spec["removal"]["unit"] == "channel":  # the control has one value for a position
             test = self.data.test
             maps = Saved(normal_fields(spec["seed"], "random-map", test.ids, test.shape), ids=test.ids)
+        base = self._base(spec["base"])
         parts: list[Result] = []
         seconds: list[float] = []
         for name in spec["imputers"]:
-            parts.append(self._road_with(name, maps))
+            parts.append(self._road_with(base, name, maps))
             seconds.append(time.perf_counter() - began - sum(seconds))
         first = parts[0]
         info = first.method_info.iloc[0].drop("method").to_dict()
@@ -243,10 +244,10 @@ class Trial:
         arrays |= {name: getattr(first.scores, name) for name in ("labels", "targets", "predicted")}
         return Record(json.loads(json.dumps(head)), arrays | {"ids": np.array(first.ids)})
 
-    def _road_with(self, imputer: str, maps: Any) -> Result:
+    def _road_with(self, base: torch.nn.Module, imputer: str, maps: Any) -> Result:
         spec = self.spec
         return evaluate(
-            self._base(spec["base"]),
+            base,
             self.data.test,
             None,
             {spec["name"]: maps},
