@@ -13,7 +13,7 @@ import pytest
 import roadworthy
 
 ROOT = Path(roadworthy.__file__).parent
-STAGES = {"data", "model", "attribution", "removal", "imputation", "labelfree", "statistics"}
+STAGES = {"data", "model", "attribution", "removal", "imputation", "statistics"}
 LEVELS = {
     **dict.fromkeys(
         (
@@ -35,6 +35,7 @@ LEVELS = {
     ),
     **dict.fromkeys(STAGES, 1),
     "evaluation": 2,
+    "labelfree": 2,
     "sweep": 3,
     "report": 4,
     "cli": 5,

@@ -26,6 +26,7 @@ _STAGES = (
     "errors",
     "evaluation",
     "imputation",
+    "labelfree",
     "model",
     "removal",
     "report",
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from roadworthy import errors as errors
     from roadworthy import evaluation as evaluation
     from roadworthy import imputation as imputation
+    from roadworthy import labelfree as labelfree
     from roadworthy import model as model
     from roadworthy import removal as removal
     from roadworthy import statistics as statistics
