@@ -103,7 +103,8 @@ def load_folder(argument: str, options: Options) -> Data:
     test_found = None if test_name is None else _find(root, test_name, folders)
     _check_found(root, classes, found, test_found)
     _warn_left_out(root, classes, found, test_found)
-    options = replace(options, channels=options.channels or _common_channels(root, found, test_found))
+    every = found.files + (test_found.files if test_found else [])
+    options = replace(options, channels=options.channels or common_channels(root, every))
     source = FolderSource(root, found.files, found.labels, options)
     if test_found is not None:
         test = Split(FolderSource(root, test_found.files, test_found.labels, options), "test")
@@ -156,7 +157,7 @@ def _find(root: Path, split: str, classes: Sequence[str]) -> _Found:
         top = f"{split}/{name}" if split else name
         if not (root / top).is_dir():
             continue
-        for file in _walk(root, top, set()):
+        for file in walk(root, top):
             if os.path.splitext(file)[1].lower() in EXTENSIONS:
                 found.files.append(file)
                 found.labels.append(label)
@@ -171,8 +172,9 @@ def _find(root: Path, split: str, classes: Sequence[str]) -> _Found:
     return found
 
 
-def _walk(root: Path, folder: str, seen: set[tuple[int, int]]) -> Iterator[str]:
+def walk(root: Path, folder: str = "", seen: set[tuple[int, int]] | None = None) -> Iterator[str]:
     """Yield the files below ``root/folder`` in order; links to folders are followed, each folder once."""
+    seen = set() if seen is None else seen
     status = os.stat(root / folder)
     if (status.st_dev, status.st_ino) in seen:
         return
@@ -183,9 +185,9 @@ def _walk(root: Path, folder: str, seen: set[tuple[int, int]]) -> Iterator[str]:
         if name.startswith("."):
             continue
         if is_folder:
-            yield from _walk(root, f"{folder}/{name}", seen)
+            yield from walk(root, f"{folder}/{name}" if folder else name, seen)
         elif is_file:
-            yield f"{folder}/{name}"
+            yield f"{folder}/{name}" if folder else name
 
 
 def _check_test_classes(root: Path, train: str, test: str, classes: Sequence[str]) -> None:
@@ -222,8 +224,7 @@ def _warn_left_out(root: Path, classes: Sequence[str], found: _Found, test_found
         )
 
 
-def _common_channels(root: Path, found: _Found, test_found: _Found | None) -> int | None:
+def common_channels(root: Path, files: Sequence[str]) -> int | None:
     """Return 3 when any sampled header has colour; None leaves each image as it is, so that a stray one is named."""
-    files = found.files + (test_found.files if test_found else [])
     rows = np.unique(np.linspace(0, len(files) - 1, HEADERS_READ).round().astype(int))
     return 3 if any(header_channels(root / files[row]) == 3 for row in rows) else None
