@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from pathlib import Path
-from string import Template
 from typing import Any
 
-import roadworthy
 from roadworthy.errors import InputError
 from roadworthy.evaluation.result import Result, load_result
 from roadworthy.files import replacing
@@ -16,7 +12,8 @@ from roadworthy.report import sections
 from roadworthy.report.chart import chart_data
 from roadworthy.report.material import Material
 from roadworthy.report.opening import opening
-from roadworthy.report.text import asset, escape, json_block, number
+from roadworthy.report.shell import page_text
+from roadworthy.report.text import escape, number
 from roadworthy.report.words import orders_in_words
 
 
@@ -55,30 +52,16 @@ def report(
 
 
 def _page(material: Material, title: str | None) -> str:
-    from plotly.offline import get_plotlyjs
-
     result = material.result
-    scripts = [get_plotlyjs(), asset("page.js")]
     shown = [(key, heading, html) for key, heading, html in sections.all_sections(material) if html]
-    parts = {
-        "title": escape(title or f"{result.settings.get('strategy', 'removal')}: which explanation can be believed?"),
-        "about": _about(result),
-        "style": asset("page.css"),
-        "verdict": opening(material.main, {key: heading for key, heading, _ in shown}),
-        "links": "".join(f'<li><a href="#{key}">{escape(heading)}</a></li>' for key, heading, _ in shown),
-        "sections": "\n".join(
-            f'<section id="{key}"><h2>{escape(head)}</h2>{html}</section>' for key, head, html in shown
-        ),
-        "version": escape(roadworthy.__version__),
-        "data": json_block(chart_data(material)),
-        "scripts": "\n".join(f"<script>{script}</script>" for script in scripts),
-        "policy": _policy(scripts),
-    }
-    size = sum(len(part.encode("utf8")) for part in parts.values())
-    parts["size"] = (
-        f"{size / 1e6:.1f} MB, of which {len(scripts[0].encode('utf8')) / 1e6:.1f} MB are the library plotly.js"
+    return page_text(
+        title or f"{result.settings.get('strategy', 'removal')}: which explanation can be believed?",
+        _about(result),
+        opening(material.main, {key: heading for key, heading, _ in shown}),
+        shown,
+        data=chart_data(material),
+        script="page.js",
     )
-    return Template(asset("page.html")).substitute(parts)
 
 
 def _about(result: Result) -> str:
@@ -103,13 +86,3 @@ def _filled(settings: dict[str, Any]) -> str:
 
 def _short(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, int | float) else str(value)
-
-
-def _policy(scripts: list[str]) -> str:
-    """Let only the scripts written here run, and nothing be fetched, even if an escape were missed."""
-    hashes = (base64.b64encode(hashlib.sha256(script.encode("utf8")).digest()).decode("ascii") for script in scripts)
-    allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
-    return (
-        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
-        "base-uri 'none'; form-action 'none'"
-    )

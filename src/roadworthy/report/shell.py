@@ -1,0 +1,59 @@
+"""What every page has around its contents: styles, scripts, and the promise that no request leaves it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from string import Template
+from typing import Any
+
+import roadworthy
+from roadworthy.report.text import asset, escape, json_block
+
+
+def page_text(
+    title: str, about: str, opening: str, sections: Sequence[tuple[str, str, str]], *, data: Any, script: str
+) -> str:
+    """Return a whole page that needs no other file and makes no request.
+
+    Args:
+        title: heading, plain text.
+        about: the line below it, HTML.
+        opening: verdict and tiles, HTML.
+        sections: (id, heading as plain text, HTML) in order; each is linked from the top.
+        data: what the script draws from, JSON.
+        script: asset that runs in the page, besides plotly.js.
+    """
+    from plotly.offline import get_plotlyjs
+
+    scripts = [get_plotlyjs(), asset(script)]
+    parts = {
+        "title": escape(title),
+        "about": about,
+        "style": asset("page.css"),
+        "verdict": opening,
+        "links": "".join(f'<li><a href="#{key}">{escape(heading)}</a></li>' for key, heading, _ in sections),
+        "sections": "\n".join(
+            f'<section id="{key}"><h2>{escape(head)}</h2>{html}</section>' for key, head, html in sections
+        ),
+        "version": escape(roadworthy.__version__),
+        "data": json_block(data),
+        "scripts": "\n".join(f"<script>{text}</script>" for text in scripts),
+        "policy": _policy(scripts),
+    }
+    size = sum(len(part.encode("utf8")) for part in parts.values())
+    parts["size"] = (
+        f"{size / 1e6:.1f} MB, of which {len(scripts[0].encode('utf8')) / 1e6:.1f} MB are the library plotly.js"
+    )
+    return Template(asset("page.html")).substitute(parts)
+
+
+def _policy(scripts: list[str]) -> str:
+    """Let only the scripts written here run, and nothing be fetched, even if an escape were missed."""
+    hashes = (base64.b64encode(hashlib.sha256(script.encode("utf8")).digest()).decode("ascii") for script in scripts)
+    allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
