@@ -28,7 +28,7 @@ def test_it_runs(path: Path, tmp_path: Path) -> None:
     assert "random" in done.stdout
 
 
-METHODS = ["ig", "grad", "gb", "random"]
+METHODS = ["ig", "ig-sg", "grad", "gb", "lrp", "sobel", "random"]
 COMPARE = EXAMPLES[0].parent / "road-paper" / "compare.py"
 
 
@@ -61,7 +61,7 @@ def spearman(a: Result, b: Result, orders: tuple[str, str], places: list[tuple[i
     """Oracle: SciPy's rho over the methods but the control, mean over pairs of shares; low is good after MoRF."""
     sign = {"morf": -1, "lerf": 1}
     left, right = (
-        sign[order] * one.scores.top1[:3, one.orders.index(order)].mean(axis=(2, 3))
+        sign[order] * one.scores.top1[:-1, one.orders.index(order)].mean(axis=(2, 3))
         for one, order in zip((a, b), orders, strict=True)
     )
     return float(np.mean([scipy.stats.spearmanr(left[:, p], right[:, q])[0] for p, q in places]))
@@ -83,7 +83,7 @@ def test_a_sweep_is_set_beside_the_paper(tmp_path: Path) -> None:
     road = result_of(tmp_path / "road", 2, settings={"strategy": "road", "views": views}, cost=cost)
     done = subprocess.run([sys.executable, str(COMPARE), str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "3 methods, shares [0.1, 0.5, 0.9], 2 trainings of each point" in done.stdout
+    assert "6 methods, shares [0.1, 0.5, 0.9], 2 trainings of each point" in done.stdout
     assert "MoRF and LeRF, mean" not in done.stdout, "nothing was retrained with it"
     removed, kept, both = [(1, 1), (2, 2), (3, 3)], [(1, 3), (2, 2), (3, 1)], ("morf", "lerf")
     linear = road.view(1)
