@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import subprocess
@@ -206,7 +207,9 @@ run_jobs(toys(2, sys.argv[3]), Store(sys.argv[1]), RayExecutor(sys.argv[4]), wor
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_tasks_end_with_the_driver(tmp_path: Path, cluster: Any, how: signal.Signals) -> None:
     command = [sys.executable, "-c", DRIVER, str(tmp_path), HERE, "forever", cluster.address]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as driver:
+    # shells start what runs in the background deaf to interruptions
+    hearing = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, preexec_fn=hearing) as driver:
         until(lambda: len(logged(tmp_path)) == 2)
         driver.send_signal(how)
     until(lambda: not any(alive(int(line.split()[-1])) for line in logged(tmp_path)), seconds=30)
