@@ -207,6 +207,18 @@ def test_memory_does_not_hold_draws_times_samples() -> None:
     assert peak < 80e6  # all weights at once are 160 MB
 
 
+def test_memory_does_not_hold_draws_times_pairs() -> None:
+    scores = np.random.default_rng(65).random((80, 20))
+    tracemalloc.start()
+    found = paired_bootstrap(scores, draws=2000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20e6  # all draws of all pairs at once are 51 MB
+    alone = paired_bootstrap(scores[[3, 77]], draws=2000)
+    assert found.p[3, 77] == pytest.approx(alone.p[0, 1], abs=0.05)
+    assert found.difference_low[3, 77] == pytest.approx(alone.difference_low[0, 1], abs=0.03)
+
+
 @pytest.mark.parametrize(
     ("scores", "message"),
     [

@@ -32,10 +32,18 @@ import numpy as np
 
 from roadworthy.rng import numpy_generator, resolve_seed
 from roadworthy.statistics._checks import check_draws, check_level, finite
-from roadworthy.statistics.resampling import canonical, expanded_interval, resampled_means, weighted_means
+from roadworthy.statistics.resampling import (
+    canonical,
+    expanded_interval,
+    random_bytes,
+    resampled_means,
+    weighted_means,
+)
 
 if TYPE_CHECKING:
     from roadworthy.types import Seed
+
+_CELLS = 1 << 18  # draws of pairs held at a time, so that memory does not grow with the number of pairs
 
 
 @dataclass(frozen=True)
@@ -161,13 +169,30 @@ def _pairs(
     difference = mean[:, None] - mean
     low, high, p = np.zeros_like(difference), np.zeros_like(difference), np.ones_like(difference)
     rounding = 1e-14 * max(np.abs(rows - mean[:, None]).mean(), np.abs(rows - rows.mean(axis=0)).mean())
-    for i, j in zip(*np.triu_indices(len(rows), 1), strict=True):
-        own, drawn = rows[i] - rows[j], moved[:, i] - moved[:, j]
-        slack = 1e-12 * float(np.abs(own).mean()) + rounding
-        (low[i, j],), (high[i, j],) = expanded_interval(drawn[:, None], level, rows.shape[1])
+    moved, flips = np.ascontiguousarray(moved.T), np.ascontiguousarray(flips.T)
+    first, second = np.triu_indices(len(rows), 1)
+    step = max(1, _CELLS // moved.shape[1])
+    for start in range(0, len(first), step):
+        i, j = first[start : start + step], second[start : start + step]
+        size, spread = _sizes(rows, mean, i, j)
+        slack, drawn = 1e-12 * size + rounding, moved[i] - moved[j]
+        student = _student_p(difference[i, j], spread, slack, rows.shape[1])
+        interval_p = _interval_p(drawn, student, slack, rows.shape[1])
+        low[i, j], high[i, j] = expanded_interval(drawn.T, level, rows.shape[1])
         low[j, i], high[j, i] = -high[i, j], -low[i, j]
-        p[i, j] = p[j, i] = max(_interval_p(drawn, own, slack), _flip_p(flips[:, i] - flips[:, j], own, slack))
+        p[i, j] = p[j, i] = np.maximum(interval_p, _flip_p(flips[i] - flips[j], difference[i, j], slack))
     return difference, low, high, p
+
+
+def _sizes(rows: np.ndarray, mean: np.ndarray, i: np.ndarray, j: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean absolute value and standard deviation of each pair's differences; one pair fits in the cache."""
+    size, spread = np.zeros(len(i)), np.zeros(len(i))
+    for k, (a, b) in enumerate(zip(i, j, strict=True)):
+        own = rows[a] - rows[b]
+        size[k] = np.abs(own).mean()
+        own -= mean[a] - mean[b]
+        spread[k] = math.sqrt(own @ own / max(1, len(own) - 1))
+    return size, spread
 
 
 def _flipped(centred: np.ndarray, draws: int, seed: int) -> np.ndarray:
@@ -176,34 +201,42 @@ def _flipped(centred: np.ndarray, draws: int, seed: int) -> np.ndarray:
     generator = numpy_generator(seed, "sign-flips")
 
     def signs(size: int) -> np.ndarray:
-        bits = np.frombuffer(generator.bytes(size * -(-n // 8)), dtype=np.uint8).reshape(size, -1)
-        return 2.0 * np.unpackbits(bits, axis=1, count=n) - 1
+        bits = random_bytes(generator, size * -(-n // 8)).reshape(size, -1)
+        return 2 * np.unpackbits(bits, axis=1, count=n).view(np.int8) - 1
 
     return weighted_means(signs, centred, draws)
 
 
-def _interval_p(drawn: np.ndarray, differences: np.ndarray, slack: float) -> float:
-    """Return the level at which the interval of a difference starts to hold 0; ``slack`` covers rounding.
+def _interval_p(drawn: np.ndarray, student: np.ndarray, slack: np.ndarray, n: int) -> np.ndarray:
+    """Return the level at which the interval of each difference starts to hold 0; ``slack`` covers rounding.
 
     Where no draw lies on the other side of 0, the draws end before the tail does: Student's t test takes over there,
     if it says less than the smallest value the draws can give.
     """
-    n, draws = len(differences), len(drawn)
     if n == 1:
-        return 1.0
+        return np.ones(len(drawn))
     from scipy.special import ndtri, stdtr
 
-    beyond = min(int((drawn <= slack).sum()), int((drawn >= -slack).sum()))
-    tail = min(0.5, (beyond + 1) / (draws + 1))
-    p = float(2 * stdtr(n - 1, ndtri(tail) * math.sqrt((n - 1) / n)))
-    if beyond:
-        return p
-    spread, mean = float(differences.std(ddof=1)), abs(float(differences.mean()))
-    student = float(2 * stdtr(n - 1, -mean / spread * math.sqrt(n))) if spread > slack else 0.0
-    return max(2 / (draws + 1), min(p, student))
+    draws = drawn.shape[1]
+    sides = (drawn <= slack[:, None]).sum(axis=1), (drawn >= -slack[:, None]).sum(axis=1)
+    beyond = np.minimum(*sides)
+    tail = np.minimum(0.5, (beyond + 1) / (draws + 1))
+    p = 2 * stdtr(n - 1, ndtri(tail) * math.sqrt((n - 1) / n))
+    return np.where(beyond > 0, p, np.maximum(2 / (draws + 1), np.minimum(p, student)))
 
 
-def _flip_p(flipped: np.ndarray, differences: np.ndarray, slack: float) -> float:
+def _student_p(difference: np.ndarray, spread: np.ndarray, slack: np.ndarray, n: int) -> np.ndarray:
+    """Return p of Student's paired t test, 0 where the differences have no spread."""
+    if n == 1:
+        return np.ones(len(difference))
+    from scipy.special import stdtr
+
+    varied = spread > slack
+    t = np.abs(difference) / np.where(varied, spread, 1.0) * math.sqrt(n)
+    return np.where(varied, 2 * stdtr(n - 1, -t), 0.0)
+
+
+def _flip_p(flipped: np.ndarray, difference: np.ndarray, slack: np.ndarray) -> np.ndarray:
     """Return the share of sign flips whose mean is at least as large as the one seen, itself included."""
-    as_large = np.abs(flipped) >= abs(float(differences.mean())) - slack
-    return float((as_large.sum() + 1) / (len(flipped) + 1))
+    as_large = np.abs(flipped) >= (np.abs(difference) - slack)[:, None]
+    return np.asarray((as_large.sum(axis=1) + 1) / (flipped.shape[1] + 1))
