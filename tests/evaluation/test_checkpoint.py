@@ -159,4 +159,4 @@ def test_progress_counts_all_copies_also_when_resumed(toy, tmp_path) -> None:
     for _ in range(2):
         done: list[int] = []
         rw.evaluate(model, images, labels, ["grad", "random"], checkpoint=tmp_path, progress=done.append)
-        assert sum(done) == 40 * 2 * 2 * 5
+        assert sum(done) == 40 * 2 * 2 * 6 * 2  # images, methods, orders, shares, fills

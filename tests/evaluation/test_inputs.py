@@ -123,12 +123,14 @@ def test_chance_is_found_before_any_map_is_made(q4, q4_data) -> None:
     assert asked == []
 
 
-def test_an_unknown_training_mean_is_told_or_refused(q4, q4_data) -> None:
+def test_an_unknown_training_mean_is_taken_from_the_images_and_told(q4, q4_data) -> None:
     images, labels = q4_data()
     with pytest.warns(RoadworthyWarning, match="fills use the mean of the images evaluated; pass mean="):
         rw.evaluate(q4, images, labels, ["random"], imputer="mean")
-    with pytest.raises(InputError, match=r"training mean per channel is not known; pass mean=, such as data\.mean"):
-        rw.evaluate(q4, TensorDataset(images, labels), None, ["random"], imputer="mean")
+    source = TensorDataset(images, labels)
+    with pytest.warns(RoadworthyWarning, match="fills use the mean of the images evaluated; pass mean="):
+        found = rw.evaluate(q4, source, None, ["random"], imputer="mean")
+    assert found.settings["mean"] == pytest.approx(images.mean(dim=(0, 2, 3)).tolist(), abs=1e-7)
 
 
 def test_nan_pixels_are_named(q4, q4_data) -> None:
@@ -230,7 +232,7 @@ def test_arguments_that_do_not_fit_are_named(q4, q4_data, options: dict, message
 def test_numpy_numbers_are_numbers(q4, q4_data) -> None:
     images, labels = q4_data()
     options = {"repeats": np.int64(2), "max_batch": np.int64(4), "mean": np.float32(0.5), "normalize": None}
-    assert rw.evaluate(q4, images, labels, ["random"], **options).repeats == 2
+    assert rw.evaluate(q4, images, labels, ["random"], strategy="road", **options).repeats == 2
     stats = (np.array([0.0, 0.0, 0.0]), np.array([1.0, 1.0, 1.0]))
     assert rw.evaluate(q4, images, labels, ["random"], normalize=stats).n == 8
 

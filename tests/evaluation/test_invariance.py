@@ -106,7 +106,7 @@ def test_monotone_transforms_of_a_map_change_no_score(scale: float, shift: float
 
 def test_repeats_redraw_ties_and_noise_and_report_their_spread(q4, q4_data) -> None:
     images, labels, maps = inputs(q4_data, n=12)
-    result = rw.evaluate(q4, images, labels, maps, repeats=3)
+    result = rw.evaluate(q4, images, labels, maps, strategy="road", repeats=3)
     logits = result.scores.logit
     assert (logits[:, :, 1:, 0] != logits[:, :, 1:, 1]).any()
     assert (logits[:, :, 0] == logits[:, :, :1, 0]).all(), "nothing removed: nothing to draw"

@@ -359,7 +359,7 @@ def test_nan_logits_are_named(q4, q4_data) -> None:
     def fill(batch: torch.Tensor, removed: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         return torch.full_like(batch, -9)
 
-    with pytest.raises(ModelError, match=r"copies with 10% removed by random \(morf\)"):
+    with pytest.raises(ModelError, match=r"copies with 5% removed by random \(morf\)"):
         rw.evaluate(broken, images, labels, ["random"], imputer=fill)
 
 

@@ -19,7 +19,8 @@ from roadworthy.errors import DataError, InputError
 @pytest.fixture
 def result(q4, q4_data, q4_maps):
     images, labels = q4_data(n=24)
-    return rw.evaluate(q4, images, labels, q4_maps(images), classes=["a", "b", "<c>", "d"], repeats=2)
+    names = ["a", "b", "<c>", "d"]
+    return rw.evaluate(q4, images, labels, q4_maps(images), strategy="road", classes=names, repeats=2)
 
 
 def test_the_table_is_the_mean_of_the_samples(result) -> None:
@@ -185,7 +186,7 @@ def test_provenance_states_what_a_reader_needs(result) -> None:
 
 def test_the_sheet_shows_what_the_model_saw(q4, q4_data, q4_maps) -> None:
     images, labels = q4_data(n=6)
-    result = rw.evaluate(q4, images, labels, q4_maps(images), imputer="zero", sheet=2)
+    result = rw.evaluate(q4, images, labels, q4_maps(images), strategy="road", imputer="zero", sheet=2)
     sheet = result.sheet
     assert sheet.ids == ["0", "5"]
     assert sheet.copies.shape == (2, 3, 2, 6, 3, 16, 16)
@@ -198,8 +199,8 @@ def test_the_sheet_shows_what_the_model_saw(q4, q4_data, q4_maps) -> None:
 
 def test_one_order_ranks_by_its_own_area(q4, q4_data, q4_maps) -> None:
     images, labels = q4_data(n=24)
-    morf = rw.evaluate(q4, images, labels, q4_maps(images), order="morf").ranking("logit")
-    lerf = rw.evaluate(q4, images, labels, q4_maps(images), order="lerf").ranking("logit")
+    morf = rw.evaluate(q4, images, labels, q4_maps(images), strategy="road", order="morf").ranking("logit")
+    lerf = rw.evaluate(q4, images, labels, q4_maps(images), strategy="road", order="lerf").ranking("logit")
     assert morf.score.is_monotonic_increasing
     assert lerf.score.is_monotonic_decreasing
     assert morf.method.tolist()[0] == lerf.method.tolist()[0] == "oracle"

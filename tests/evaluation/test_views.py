@@ -123,7 +123,7 @@ def test_a_saved_result_keeps_its_views(both, tmp_path) -> None:
 
 def test_a_result_without_views_is_one(toy) -> None:
     model, images, labels, maps = toy
-    result = rw.evaluate(model, images, labels, maps, fractions=SHARES)
+    result = rw.evaluate(model, images, labels, maps, strategy="road", fractions=SHARES)
     assert result.views == [{"judge": "untouched", "imputer": "noisy-linear"}]
     assert result.view(0).ranking().equals(result.ranking())
     with pytest.raises(InputError, match="view: got 1, this result has 1"):
@@ -148,7 +148,7 @@ def test_a_strategy_that_fine_tunes_needs_training_samples_or_a_judge(toy) -> No
     with pytest.raises(InputError, match="needs train=.*or judge="):
         rw.evaluate(model, images, labels, maps, strategy="symmetric", mean=[0.5])
     with pytest.raises(InputError, match="strategy 'road' asks the given model only"):
-        rw.evaluate(model, images, labels, maps, judge=judge_of(model))
+        rw.evaluate(model, images, labels, maps, strategy="road", judge=judge_of(model))
 
 
 def test_the_copy_is_made_from_the_training_samples(toy) -> None:

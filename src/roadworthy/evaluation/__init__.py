@@ -11,9 +11,21 @@ if TYPE_CHECKING:
     from roadworthy.evaluation.flow import evaluate as evaluate
     from roadworthy.evaluation.intact import preflight as preflight
     from roadworthy.evaluation.strategy import Strategy as Strategy
+    from roadworthy.evaluation.strategy import default_strategy as default_strategy
     from roadworthy.evaluation.strategy import presets as presets
 
-__all__ = ["Result", "Scores", "Sheet", "Strategy", "evaluate", "fine_tuned", "load_result", "preflight", "presets"]
+__all__ = [
+    "Result",
+    "Scores",
+    "Sheet",
+    "Strategy",
+    "default_strategy",
+    "evaluate",
+    "fine_tuned",
+    "load_result",
+    "preflight",
+    "presets",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -30,7 +42,7 @@ def __getattr__(name: str) -> Any:
         from roadworthy.evaluation.intact import preflight
 
         return preflight
-    if name in ("Strategy", "presets"):
+    if name in ("Strategy", "default_strategy", "presets"):
         from roadworthy.evaluation import strategy
 
         return getattr(strategy, name)

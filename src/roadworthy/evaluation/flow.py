@@ -11,6 +11,7 @@ import torch
 
 from roadworthy.errors import InputError
 from roadworthy.evaluation.audit.patches import Patches
+from roadworthy.evaluation.fill_mean import check_mean, training_mean
 from roadworthy.evaluation.finetune import tuned_for
 from roadworthy.evaluation.inputs import Stream
 from roadworthy.evaluation.intact import Examiner, Notes, denormalised
@@ -19,15 +20,13 @@ from roadworthy.evaluation.result import Result
 from roadworthy.evaluation.retrained import Retraining, as_split, named_attributions
 from roadworthy.evaluation.run import Audit, Run
 from roadworthy.evaluation.sheet import SheetMaker
-from roadworthy.evaluation.strategy import Strategy
+from roadworthy.evaluation.strategy import Strategy, default_strategy
 from roadworthy.evaluation.treatment import DegradedSplit
 from roadworthy.forward import Classifier, untouched
 from roadworthy.imputation import Imputer, Mean, resolve_imputer
 from roadworthy.records import Split
 from roadworthy.rng import resolve_seed
 from roadworthy.types import Layout, Normalize, Output, Progress, Reduction, Seed, Sign, Unit
-
-EVALUATED = "the images evaluated"
 
 
 def evaluate(
@@ -36,7 +35,7 @@ def evaluate(
     labels: Any = None,
     attributions: Any = ("ig", "ig-sg", "grad", "random"),
     *,
-    strategy: str | Strategy = "road",
+    strategy: str | Strategy | None = None,
     fractions: Sequence[float] | None = None,
     order: str | None = None,
     imputer: str | Callable[..., torch.Tensor] | Imputer | Sequence[Any] | None = None,
@@ -87,11 +86,14 @@ def evaluate(
             A callable gets images in pixel units, channels first, and a model that takes those and returns class
             scores (N, K): your own, behind ``normalize``, ``layout`` and ``output`` where these are set.
         strategy: a preset (``"road"``, ``"symmetric"``, ``"f-fidelity"``, ``"pixel-flipping"``, ``"deletion"``,
-            ``"insertion"``, ``"roar"``, ``"kar"``, ``"roar-2019"``) or a Strategy.
-        fractions: shares removed; 0 is always evaluated first. None keeps the preset's: .1 .3 .5 .7 .9 for road.
-        order: ``"morf"``, ``"lerf"`` or ``"both"``; None keeps the preset's (``"both"`` for road).
+            ``"insertion"``, ``"roar"``, ``"kar"``, ``"roar-2019"``) or a Strategy. None is ``"symmetric"``, asked of
+            the model as it is; with ``judge``, or with ``train`` where a copy can be fine-tuned on such images, of
+            the copy too. See :func:`roadworthy.evaluation.strategy.default_strategy` for why.
+        fractions: shares removed; 0 is always evaluated first. None keeps the preset's: .05 .1 .3 .7 .9 .95 for
+            symmetric.
+        order: ``"morf"``, ``"lerf"`` or ``"both"``; None keeps the preset's (``"both"`` for symmetric).
         imputer: a name, a callable ``(images, removed, generator) -> images``, or an Imputer; or several of them,
-            each a view of the result; None keeps the preset's (``"noisy-linear"`` for road).
+            each a view of the result; None keeps the preset's (``("mean", "noisy-linear")`` for symmetric).
         noise: sd of noisy-linear's noise, in pixel units.
         normalize: ``(mean, std)`` that is applied after imputation, before the model.
         target: class to explain, and whose probability and logit are recorded: ``"predicted"``, ``"label"`` or
@@ -108,7 +110,8 @@ def evaluate(
         layout: ``"NHWC"`` if images, and the model, are channels last.
         settings: attribution settings, see :func:`roadworthy.attribute`.
         mean: training mean per channel, in pixel units, for the mean fill. None takes it from ``normalize``,
-            ``normalized``, the model, or the images themselves, in this order, and records which.
+            ``normalized``, the model, ``train`` or the images themselves, in this order, and records which. Of images
+            that are not in memory the first 5,000 are read for it, of a stream that can be read once the first block.
         normalized: ``(mean, std)`` if the images are normalised already; they are brought back to pixel units.
         ids: sample ids; positions by default. Draws are tied to them.
         classes: class names, for the report.
@@ -120,7 +123,8 @@ def evaluate(
         sheet: how many samples to keep for pictures.
         checkpoint: a folder in which finished blocks are kept; the same call goes on from there.
         progress: called with the number of copies just scored, or of samples just trained on.
-        train: training samples, for retraining or fine-tuning: a Split, or a pair (images, labels). For retraining
+        train: training samples, for retraining or fine-tuning: a Split, or a pair (images, labels). Without a
+            strategy they have a copy fine-tuned, where the model is a module with parameters. For retraining
             ``images`` and ``labels`` are the test samples, and maps given as arrays are pairs (training maps, test
             maps).
         build: for retraining, returns a fresh network of the kind to train; by default ``model`` with all its
@@ -159,9 +163,10 @@ def evaluate(
         >>> result.ranking()["method"].tolist()
         ['grad', 'random']
     """
-    changes = {"order": order, "noise": noise, "reduction": reduction, "sign": sign, "unit": unit}
+    changes: dict[str, Any] = {"order": order, "noise": noise, "reduction": reduction, "sign": sign, "unit": unit}
     imputer = tuple(imputer) if isinstance(imputer, (list, tuple)) else imputer
-    chosen = Strategy.of(strategy, fractions=fractions, imputer=imputer, **changes)
+    changes |= {"fractions": fractions, "imputer": imputer}
+    chosen = Strategy.of(default_strategy() if strategy is None else strategy, **changes)
     repeats = chosen.repeats if repeats is None else _whole("repeats", repeats, 1)
     _one_of("nonfinite", nonfinite, ("raise", "drop"))
     _one_of("intact_check", intact_check, ("raise", "warn"))
@@ -198,6 +203,8 @@ def evaluate(
     stats = normalized if normalize is None else normalize
     classifier = Classifier(model, normalize=stats, output=output, layout=layout, device=device, max_batch=max_batch)
     examiner = Examiner(classifier, stream, target, normalized, stop_at_chance=intact_check == "raise")
+    if strategy is None and _asks_copy(classifier, stream, train, judge, examiner.notes):
+        chosen = Strategy.of(default_strategy(fine_tuned=True), **changes)
     fillers = [resolve_imputer(each, noise=chosen.noise) for each in chosen.imputers]
     if noise is not None and all(filler.noise != noise for filler in fillers):
         added = ", ".join(f"imputer {filler.name} adds {filler.noise}" for filler in fillers)
@@ -205,10 +212,11 @@ def evaluate(
     _check_fills(fillers)
     samples = None if train is None else in_pixel_units(as_split("train", train, what_for="fine-tune"), normalized)
     given = chosen.mean if mean is None else mean
-    fill_mean, mean_source = training_mean(given, stats, model, stream, samples)
+    fills_mean = any(isinstance(filler, Mean) for filler in fillers)
+    fill_mean, mean_source = training_mean(given, stats, model, stream, samples, needed=fills_mean)
     for filler in fillers:
         examiner.notes.add(f"fill/{filler.name}", filler.caution(chosen.fractions))
-        _check_mean(filler, chosen, fill_mean, mean_source, examiner.notes)
+        check_mean(filler, chosen, fill_mean, mean_source, examiner.notes)
     run_seed = resolve_seed(seed)
     run = Run(
         strategy=chosen,
@@ -233,6 +241,24 @@ def evaluate(
         return run.result(checkpoint)
 
 
+def _asks_copy(classifier: Classifier, stream: Stream, train: Any, judge: Any, notes: Notes) -> bool:
+    """Return whether a fine-tuned copy is asked where the caller names no strategy; say it where none can be made."""
+    if judge is not None or train is None:
+        return judge is not None
+    module = classifier.model
+    why = ""
+    if not isinstance(module, torch.nn.Module):
+        why = f"a {type(module).__name__} cannot be fine-tuned"
+    elif not any(parameter.is_floating_point() for parameter in module.parameters()):
+        why = "it has no parameters to fine-tune"
+    elif classifier.layout != "NCHW":
+        why = "fine-tuning takes channels first"
+    elif not stream.first().images.is_floating_point():
+        why = "a copy cannot be fine-tuned on token ids"
+    notes.add("copy", why and f"train: the model was asked as it is, and no copy of it: {why}; judge= takes a copy")
+    return not why
+
+
 def _judges(
     chosen: Strategy,
     classifier: Classifier,
@@ -254,12 +280,13 @@ def _judges(
         if train is None:
             raise InputError(
                 "train: a strategy that fine-tunes a copy of the model needs train= (a Split such as data.train, or "
-                "(images, labels)) or judge= (a copy that roadworthy.evaluation.fine_tuned returned)"
+                "(images, labels)) or judge= (a copy that roadworthy.evaluation.fine_tuned returned). Without "
+                "strategy= the model is asked as it is"
             )
         if stream.in_memory and not stream.images.is_floating_point():
             raise InputError(
                 f"train: a copy cannot be fine-tuned on token ids ({stream.images.dtype}); pass judge= with a copy "
-                "that was fine-tuned elsewhere, or use a strategy such as 'road'"
+                "that was fine-tuned elsewhere, or leave strategy= out: then the model is asked as it is"
             )
         judge = tuned_for(chosen, classifier, train, recipe=recipe, seed=seed, mean=mean)
     found["fine-tuned"] = Classifier(
@@ -311,45 +338,6 @@ def _check_retraining(train: Any, recipe: Any, *, layout: str, nonfinite: str, n
     ):  # fmt: skip
         if value != expected:
             raise InputError(f"{name}: got {value!r}; a strategy that retrains takes {expected!r} only")
-
-
-def training_mean(
-    mean: Any, stats: Normalize | None, model: Callable[..., Any], stream: Stream, train: Split | None = None
-) -> tuple[list[float] | None, str]:
-    """Find the channel mean that fills use, in pixel units, and say where it came from."""
-    if mean is not None:
-        return _as_mean("mean", mean), "given"
-    if stats is not None:
-        return _as_mean("normalize", stats[0]), "normalize"
-    known = getattr(model, "pixel_mean", None)
-    if known is not None:
-        return _as_mean("pixel_mean", known), "model"
-    if train is not None:
-        return list(train.statistics()[0]), "train"
-    if stream.in_memory and stream.images.is_floating_point():
-        axis = -1 if stream.layout == "NHWC" and stream.images.ndim > 2 else 1
-        rest = [dim for dim in range(stream.images.ndim) if dim != axis % stream.images.ndim]
-        return stream.images.double().mean(dim=rest).tolist(), EVALUATED
-    return None, "unknown"
-
-
-def _check_mean(filler: Imputer, chosen: Strategy, mean: list[float] | None, source: str, notes: Notes) -> None:
-    """A mean fill needs a mean, and one of the very images it degrades is second best: say so before any work."""
-    needed = isinstance(filler, Mean)
-    if needed and mean is None:
-        raise InputError("imputer 'mean': the training mean per channel is not known; pass mean=, such as data.mean")
-    if source == EVALUATED and (needed or 1.0 in chosen.fractions):
-        notes.add("mean", "the training mean is not known: fills use the mean of the images evaluated; pass mean=")
-
-
-def _as_mean(what: str, values: Any) -> list[float]:
-    try:
-        found = torch.as_tensor(values, dtype=torch.float64).flatten()
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"{what}: got {values!r}, expected one number per channel") from error
-    if found.numel() == 0 or not bool(found.isfinite().all()):
-        raise InputError(f"{what}: got {found.tolist()}, expected one finite number per channel")
-    return found.tolist()
 
 
 def _whole(name: str, value: Any, least: int) -> int:

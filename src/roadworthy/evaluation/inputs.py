@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence, Sized
 from typing import Any
 
@@ -72,6 +73,7 @@ class Stream:
         self.in_memory = isinstance(images, (torch.Tensor, np.ndarray))
         self.labels: torch.Tensor | None = None
         self._places: dict[str, int] | None = None
+        self._held: Iterator[Batch] | None = None
         self.known_ids: list[str] | None = None if ids is None else [str(sample) for sample in ids]
         if self.in_memory:
             self.images = as_tensor("images", images)
@@ -135,8 +137,26 @@ class Stream:
             return np.arange(start, start + len(ids))
         return np.array([self._places[sample] for sample in ids])
 
+    def first(self) -> Batch:
+        """Return the first block; of samples that can be read only once, the pass that follows has it too.
+
+        Raises:
+            InputError: no sample could be read.
+        """
+        found = self.blocks()
+        block = next(found, None)
+        if block is None:
+            raise InputError("images: no sample could be read")
+        if not self.restartable:
+            self._held = itertools.chain([block], found)
+        return block
+
     def blocks(self) -> Iterator[Batch]:
-        """Yield blocks of samples, float32 (or the integers of token ids), channels first."""
+        """Return blocks of samples, float32 (or the integers of token ids), channels first."""
+        held, self._held = self._held, None
+        return self._read() if held is None else held
+
+    def _read(self) -> Iterator[Batch]:
         size: int | None = None
         pending: list[Batch] = []
         held = seen = 0
