@@ -77,7 +77,9 @@ def reference_seconds_per_copy(model: torch.nn.Module, images: torch.Tensor, map
 def run(
     model: torch.nn.Module, split: Split, maps: object, mean: tuple[float, ...], audit: str = "off"
 ) -> rw.evaluation.Result:
-    return rw.evaluate(model, split, None, maps, fractions=SHARES, mean=mean, intact_check="warn", audit=audit)
+    return rw.evaluate(
+        model, split, None, maps, strategy="road", fractions=SHARES, mean=mean, intact_check="warn", audit=audit
+    )
 
 
 def speed(args: argparse.Namespace) -> list[str]:
