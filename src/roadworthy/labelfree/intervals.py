@@ -16,7 +16,6 @@ from roadworthy.labelfree.shift import SHIFT_NAMES, TWO_SIDED
 
 # Fixed on the data sets that benchmarks/labelfree.py lists as those of the design.
 _BANDWIDTH = 0.3  # in root mean square standard deviations of the shifts seen
-_PRIOR = 0.3  # pseudo-targets' worth of the error over all of them
 _LEAST_SPREAD = 0.02
 _NEIGHBOURS = 20  # that the interval is taken from, in effect
 _FLOOR = 0.01  # an expected error of 0 must not make an error infinitely large
@@ -54,16 +53,11 @@ class Experience:
         return np.asarray(np.sqrt((((self.shifts - live) / spread) ** 2).mean(axis=1)))
 
     def expected_errors(self, live: np.ndarray) -> np.ndarray:
-        """Mean absolute error (E,) to expect at a shift: over kinds alike, similar shifts first."""
-        weights = np.exp(-0.5 * (self.distances(live) / _BANDWIDTH) ** 2) * self.balance
-        # far from all of them the nearest is still the best witness
-        weights = weights / max(weights.max(), 1e-300) if weights.max() > 0 else self._nearest(live)
-        total = weights @ np.abs(self.errors) + _PRIOR * self.mean_errors()
-        return np.asarray(total / (weights.sum() + _PRIOR))
-
-    def _nearest(self, live: np.ndarray) -> np.ndarray:
+        """Mean absolute error (E,) to expect at a shift: kinds count alike, similar shifts more."""
         away = self.distances(live)
-        return np.asarray((away == away.min()).astype(np.float64))
+        # relative to the nearest, which is the best witness also where it is far
+        weights = np.exp(-0.5 * (away**2 - away.min() ** 2) / _BANDWIDTH**2) * self.balance
+        return np.asarray(weights @ np.abs(self.errors) / weights.sum())
 
     @cached_property
     def left_out(self) -> np.ndarray:
