@@ -22,15 +22,15 @@ def demo(
     """Train a small network on handwritten digits, rank attribution methods on it, and write the report."""
     import torch
 
-    from roadworthy.evaluation import Strategy
+    from roadworthy.evaluation import default_strategy
 
     torch.set_num_threads(1)  # a network for 8x8 images is too small to share out: threads would wait for each other
-    say("Training a small network on scikit-learn's digits (first use only), then comparing methods by ROAD.")
+    say("Training a small network on scikit-learn's digits (first use only), then comparing methods by removal.")
     subject = load_subject(
         "digits", "digits-cnn", None, "auto", n=None, size=None, channels=None, seed=seed, device=device
     )
     shared = {"target": "predicted", "settings": "road", "seed": seed, "max_batch": 1024}
-    result, written = run_road(subject, parse_methods(METHODS), folder, shared, {"strategy": Strategy.of("road")})
+    result, written = run_road(subject, parse_methods(METHODS), folder, shared, {"strategy": default_strategy()})
     if as_json:
         print_json(as_record(result, written))
     else:

@@ -46,11 +46,13 @@ def road(
     normalize: NormalizeOption = "auto",
     methods: MethodsOption = DEFAULT_METHODS,
     strategy: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "--strategy", help="Preset: road, symmetric, f-fidelity, pixel-flipping, deletion or insertion."
+            "--strategy",
+            help="Preset: symmetric, road, f-fidelity, pixel-flipping, deletion or insertion. By default symmetric, "
+            "asked of the model as it is; 'symmetric' also trains a copy on random masks, and asks that too.",
         ),
-    ] = "road",
+    ] = None,
     fractions: Annotated[str | None, typer.Option("--fractions", help="Shares removed, comma separated.")] = None,
     order: Annotated[str | None, typer.Option("--order", help="morf, lerf or both.")] = None,
     imputer: Annotated[
@@ -87,14 +89,14 @@ def road(
     as_json: JsonOption = False,
 ) -> None:
     """Rank attribution methods by removal and write the report; stopped, the same command goes on."""
-    from roadworthy.evaluation import Strategy
+    from roadworthy.evaluation import Strategy, default_strategy
 
     # all that can be wrong with the options is found before a model is trained or a map is made
     wanted = parse_methods(methods)
     fills = None if imputer is None else tuple(parse_list(imputer, "imputer"))
     changes: dict[str, Any] = {"order": order, "imputer": fills, "noise": noise, "sign": sign, "unit": unit}
     changes |= {"fractions": None if fractions is None else parse_floats(fractions, "fractions")}
-    chosen = Strategy.of(strategy, reduction=reduction, **changes)
+    chosen = Strategy.of(default_strategy() if strategy is None else strategy, reduction=reduction, **changes)
     choices = {"strategy": chosen, "repeats": chosen.repeats if repeats is None else repeats, "audit": audit}
     check_names(wanted, fills or ())
     check_words(folder, target=target, settings=settings, intact_check=intact_check, audit=audit)
@@ -213,9 +215,12 @@ def _as_saved(found: Any, name: str) -> Any:
 def show(result: Result, written: dict[str, Path]) -> None:
     """Print the verdict, the ranking and where the report lies."""
     from roadworthy.report import verdict
+    from roadworthy.report.words import judges_in_words
 
     ranking = result.ranking()
-    title = f"{ranking.attrs['score']} ({ranking.attrs['readout']}), n = {counted(result)}"
+    asked = judges_in_words(result.views)
+    whom = f", asked of {asked}" if asked else ""
+    title = f"{ranking.attrs['score']} ({ranking.attrs['readout']}){whom}, n = {counted(result)}"
     print_frame(printed(not_withheld(result), result.readout), title)
     found = verdict(result)
     for sentence in (found.leads, found.trust, *found.advice):
@@ -282,6 +287,7 @@ def as_record(result: Result, written: dict[str, Path]) -> dict[str, Any]:
         "n": result.n,
         "counted": counted(result),
         "unit": result.unit,
+        "views": result.views,
         "trainings": result.repeats if result.retrained else 0,
         "missing": result.missing,
         "failed": result.failed,

@@ -14,7 +14,7 @@ from roadworthy.report.material import Material
 from roadworthy.report.opening import opening
 from roadworthy.report.shell import page_text
 from roadworthy.report.text import escape, number
-from roadworthy.report.words import orders_in_words
+from roadworthy.report.words import judges_in_words, orders_in_words
 
 
 def report(
@@ -71,7 +71,9 @@ def _about(result: Result) -> str:
     samples = f"{number(result.n)} sample{'s' if result.n > 1 else ''}"
     if result.retrained:
         samples += f" · {result.repeats} training{'s' if result.repeats > 1 else ''} of each point"
-    return f"{samples} · {methods} · {orders_in_words(result.orders, result.retrained)}{filled}"
+    asked = judges_in_words(result.views)
+    whom = f" · asked of {asked}" if asked else ""
+    return f"{samples} · {methods} · {orders_in_words(result.orders, result.retrained)}{whom}{filled}"
 
 
 def _filled(settings: dict[str, Any]) -> str:

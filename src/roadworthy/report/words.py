@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 
@@ -41,6 +42,22 @@ _UNLABELLED = {
     "top1": ReadoutWords("top-1 agreement", True),
     "top5": ReadoutWords("top-5 agreement", False),
 }
+
+
+_JUDGES = {"untouched": "the model as it is", "fine-tuned": "a copy of it fine-tuned on random masks"}
+
+
+def judges_in_words(views: Sequence[dict[str, str]]) -> str:
+    """Name who was asked, from the views of a result; empty where networks were trained to be asked.
+
+    Example:
+        >>> judges_in_words([{"judge": "untouched", "imputer": "mean"}, {"judge": "untouched", "imputer": "zero"}])
+        'the model as it is'
+        >>> judges_in_words([{"judge": "fine-tuned", "imputer": "mean"}])
+        'a copy of the model fine-tuned on random masks'
+    """
+    named = [words for judge, words in _JUDGES.items() if judge in [view["judge"] for view in views]]
+    return " and ".join(named) if len(named) > 1 else "".join(named).replace("copy of it", "copy of the model")
 
 
 def readout_words(readout: str, labelled: bool = True) -> ReadoutWords:
