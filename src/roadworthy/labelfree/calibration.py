@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -147,8 +145,3 @@ def expected_calibration_error(confidence: ArrayLike, correct: ArrayLike, *, bin
     order = np.sort(inverse)
     parts = np.array_split(order, min(bins, len(order)))
     return float(sum(abs((values[part] - common[part]).sum()) for part in parts) / len(sure))
-
-
-def as_numbers(values: Sequence[Any] | np.ndarray) -> list[float | None]:
-    """Return numbers as JSON can hold them: what is not finite becomes None."""
-    return [float(value) if np.isfinite(value) else None for value in np.asarray(values, dtype=np.float64).tolist()]

@@ -1,9 +1,7 @@
-"""Records as plain values that JSON can hold."""
+"""Results as plain values that JSON can hold."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -11,28 +9,22 @@ import numpy as np
 
 
 def plain(value: Any) -> Any:
-    """Turn a record, or anything made of records, arrays and numbers, into dicts, lists and scalars.
-
-    Args:
-        value: a frozen dataclass, mapping, sequence, array or scalar.
-
-    Returns:
-        The same in plain values; numbers that are not finite become None.
+    """Return records as mappings, arrays and tuples as lists, NumPy numbers as Python's, and numbers that are not finite as None.
 
     Example:
-        >>> plain({"low": np.array([0.5, np.nan]), "n": np.int64(3)})
-        {'low': [0.5, None], 'n': 3}
+        >>> plain({"a": np.array([1.0, np.nan]), "b": (np.int64(2), "x")})
+        {'a': [1.0, None], 'b': [2, 'x']}
     """
     if is_dataclass(value) and not isinstance(value, type):
         return {entry.name: plain(getattr(value, entry.name)) for entry in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, dict):
+        return {str(name): plain(entry) for name, entry in value.items()}
     if isinstance(value, np.ndarray):
         return plain(value.tolist())
-    if isinstance(value, (list, tuple, set, frozenset)):
+    if isinstance(value, (list, tuple)):
         return [plain(entry) for entry in value]
     if isinstance(value, np.generic):
         return plain(value.item())
-    if isinstance(value, float) and not math.isfinite(value):
+    if isinstance(value, float) and not np.isfinite(value):
         return None
     return value

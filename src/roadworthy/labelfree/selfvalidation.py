@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from roadworthy.errors import InputError
-from roadworthy.labelfree.calibration import as_numbers
 from roadworthy.labelfree.estimators import Estimate, Estimator, estimators
 from roadworthy.labelfree.estimators.base import accuracy_alone
 from roadworthy.labelfree.intervals import Experience, sampling_half_width
+from roadworthy.labelfree.live import LiveEstimate
 from roadworthy.labelfree.outputs import Outputs
+from roadworthy.labelfree.plain import plain
 from roadworthy.labelfree.shift import SHIFT_NAMES, measure_shift
 from roadworthy.labelfree.targets import PseudoTarget
 from roadworthy.rng import numpy_generator
@@ -29,60 +30,6 @@ MEDIAN = "median"
 MEDIAN_OF = ("ac", "doc", "atc", "cbpe", "cot")
 NEVER_CHOSEN = frozenset({"nuclear-norm"})  # it ranks data sets; its scale is borrowed
 _ALARM_DOMAIN, _ALARM_SPREAD = 0.8, 0.1
-
-
-@dataclass(frozen=True, eq=False)
-class LiveEstimate:
-    """Accuracy of unlabelled samples, with the error to expect.
-
-    Attributes:
-        chosen: the estimator with the least error on pseudo-targets of similar shift.
-        accuracy: its estimate; NaN where no number is given.
-        low: lower end of the interval; NaN where no number is given.
-        high: upper end.
-        level: of the interval.
-        reason: why no number is given, or "".
-        expected_error: mean absolute error of the chosen one on pseudo-targets of similar shift.
-        worst_over: most by which such a choice over-estimated a pseudo-target, its kind left out.
-        estimates: what every estimator says, the chosen one among them.
-        lowest: the least of the usual estimators (AC, DoC, ATC, CBPE, COT): the pessimistic figure.
-        highest: the largest of them.
-        shift: the five numbers of ``SHIFT_NAMES``.
-        similar: names of the five most similar pseudo-targets.
-        n: samples.
-        notes: what else to know.
-    """
-
-    chosen: str
-    accuracy: float
-    low: float
-    high: float
-    level: float
-    reason: str
-    expected_error: float
-    worst_over: float
-    estimates: tuple[Estimate, ...]
-    lowest: float
-    highest: float
-    shift: dict[str, float]
-    similar: tuple[str, ...]
-    n: int
-    notes: tuple[str, ...] = ()
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON; NaN becomes None."""
-        numbers = ("accuracy", "low", "high", "expected_error", "worst_over", "lowest", "highest")
-        return {
-            "chosen": self.chosen,
-            **{name: as_numbers([getattr(self, name)])[0] for name in numbers},
-            "level": self.level,
-            "reason": self.reason,
-            "estimates": [estimate.as_dict() for estimate in self.estimates],
-            "shift": {name: as_numbers([value])[0] for name, value in self.shift.items()},
-            "similar": list(self.similar),
-            "n": self.n,
-            "notes": list(self.notes),
-        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,9 +274,9 @@ class SelfValidation:
         """Return plain values for JSON; NaN becomes None."""
         return {
             "chosen": self.chosen,
-            "left_out_error": as_numbers([self.left_out_error])[0],
-            "summary": [_plain(row) for row in self.summary()],
-            "table": [_plain(row) for row in self.table()],
+            "left_out_error": plain(self.left_out_error),
+            "summary": [plain(row) for row in self.summary()],
+            "table": [plain(row) for row in self.table()],
             "left_away": list(self.left_away),
             "n": len(self.source),
             "seed": self.seed,
@@ -458,12 +405,3 @@ def _run(fitted: Sequence[Estimator], target: Outputs) -> tuple[Estimate, ...]:
 def _names(chosen: Sequence[Estimator]) -> list[str]:
     names = [estimator.name for estimator in chosen]
     return [*names, MEDIAN] if set(MEDIAN_OF) <= set(names) else names
-
-
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    def plain(value: Any) -> Any:
-        if isinstance(value, dict):
-            return _plain(value)
-        return as_numbers([value])[0] if isinstance(value, float) else value
-
-    return {name: plain(value) for name, value in row.items()}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
 from roadworthy.errors import InputError
-from roadworthy.labelfree.calibration import as_numbers
 from roadworthy.labelfree.outputs import Outputs
+from roadworthy.labelfree.plain import plain
 from roadworthy.registry import Registry
 
 T = TypeVar("T")
@@ -35,13 +35,7 @@ class Estimate:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; NaN becomes None."""
-        return {
-            "name": self.name,
-            "accuracy": as_numbers([self.accuracy])[0],
-            "recall": as_numbers(self.recall),
-            "f1": as_numbers(self.f1),
-            "note": self.note,
-        }
+        return {entry.name: plain(getattr(self, entry.name)) for entry in fields(self)}
 
 
 class Estimator(Protocol):
