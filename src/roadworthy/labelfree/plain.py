@@ -9,7 +9,9 @@ import numpy as np
 
 
 def plain(value: Any) -> Any:
-    """Return records as mappings, arrays and tuples as lists, NumPy numbers as Python's, and numbers that are not finite as None.
+    """Return records as mappings, arrays and tuples as lists, and NumPy numbers as Python's.
+
+    Numbers that are not finite become None.
 
     Example:
         >>> plain({"a": np.array([1.0, np.nan]), "b": (np.int64(2), "x")})

@@ -87,7 +87,11 @@ class Ranked:
     def read(self, weights: Iterator[np.ndarray], steps: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Read coverage and reliability at ``steps`` for weights (some draws, N) given in this object's order."""
         starts = np.concatenate(([0], self.last[steps][:-1] + 1))
-        shares = None if self.shares is None else np.cumsum(np.add.reduceat(self.shares, starts, axis=0), axis=0)
+        shares = (
+            None
+            if self.shares is None
+            else np.cumsum(np.add.reduceat(self.shares, starts, axis=0, dtype=np.float64), axis=0)
+        )
         for drawn in weights:
             kept = np.cumsum(np.add.reduceat(drawn, starts, axis=1), axis=1)
             gained = np.cumsum(np.add.reduceat(drawn * self.values, starts, axis=1), axis=1)
