@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import roadworthy as rw
 from roadworthy.cli import main
 
 
@@ -44,8 +45,9 @@ SMALL = ("--methods", "grad,random,sobel", "--n", "40", "--fractions", ".3,.7")
 def test_road_writes_all_its_files_and_prints_the_table(command, tmp_path: Path) -> None:
     code, out, _ = command("road", *SMALL, "--out", "run")
     assert code == 0
-    assert "symmetric gain" in out
+    assert "symmetric gain (probability), asked of the model as it is" in " ".join(out.split())
     assert "report: run/report.html" in out
+    assert "asked of the model as it is" in (tmp_path / "run" / "report.html").read_text(encoding="utf8")
     found = {path.name for path in (tmp_path / "run").iterdir()}
     wanted = {"results.parquet", "per_sample.parquet", "ranking.csv", "result.json", "report.html", "maps.zarr"}
     assert wanted | {"curves.svg", "curves.png", "sheet.svg", "sheet.png"} <= found
@@ -63,7 +65,41 @@ def test_json_stands_alone_on_standard_output(command) -> None:
     assert record["n"] == 40
     assert {row["method"] for row in record["ranking"]} == {"grad", "random", "sobel"}
     assert record["direction"]
+    assert record["views"] == [{"judge": "untouched", "imputer": fill} for fill in ("mean", "noisy-linear")]
+    settings = rw.load_result("run").settings
+    assert (settings["strategy"], settings["training"]) == ("symmetric", "none")
+    assert not Path("run/judge.safetensors").exists()
     assert Path(record["files"]["report.html"]).exists()
+
+
+def test_a_copy_is_trained_where_symmetric_is_named_and_kept_for_the_next_call(command, monkeypatch) -> None:
+    line = ("road", "--methods", "grad,random", "--n", "40", "--fractions", ".5", "--out", "run", "--json")
+    for _ in range(2):
+        code, out, _ = command(*line, "--strategy", "symmetric")
+        assert code == 0
+        assert [view["judge"] for view in json.loads(out)["views"]] == ["untouched"] * 2 + ["fine-tuned"] * 2
+        assert Path("run/judge.safetensors").exists()
+        monkeypatch.setattr("roadworthy.evaluation.finetune.tuned_for", lambda *_, **__: pytest.fail("trained"))
+
+
+def test_road_by_name_is_road(command) -> None:
+    line = (
+        "road",
+        "--methods",
+        "grad,random",
+        "--n",
+        "40",
+        "--strategy",
+        "road",
+        "--fractions",
+        ".5",
+        "--out",
+        "run",
+    )
+    code, out, _ = command(*line, "--json")
+    assert code == 0
+    assert json.loads(out)["views"] == [{"judge": "untouched", "imputer": "noisy-linear"}]
+    assert json.loads(out)["readout"] == "top1"
 
 
 def test_the_same_seed_gives_the_same_table_and_another_does_not(command, tmp_path: Path) -> None:

@@ -171,8 +171,8 @@ def default_strategy(*, fine_tuned: bool = False) -> Strategy:
 
     The self-test (``roadworthy audit self``) decides. On cases with known answers the gain by probability at shares
     near none and near all keeps built maps closer to their true order than ``road``, an area by accuracy, and fails
-    fewer tests; its untouched half does as well as the whole. A copy costs a training, so one is asked only where the
-    caller gave what it takes. The table is in the documentation, under audits.
+    fewer tests; asked of the model as it is it does as well as asked of a copy. A copy costs a training, so one is
+    asked only where the caller gave what it takes. The table is in the documentation, under audits.
 
     Args:
         fine_tuned: ask a copy fine-tuned on random masks as well.
