@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.special import softmax
+from scipy.special import logsumexp, softmax
 
 from roadworthy.errors import InputError
 from roadworthy.labelfree import Outputs
@@ -19,6 +19,7 @@ def test_logits_become_scipys_softmax(logits: np.ndarray) -> None:
     kept = logits.copy()
     np.testing.assert_allclose(Outputs.of(logits=logits).probabilities, softmax(logits, axis=1), atol=1e-15)
     np.testing.assert_array_equal(logits, kept)
+    np.testing.assert_allclose(Outputs.of(logits=logits).energy, -logsumexp(logits, axis=1), atol=1e-12)
 
 
 def test_one_column_is_the_probability_of_the_second_class() -> None:
@@ -36,6 +37,7 @@ def test_what_follows_from_the_arrays() -> None:
     assert said.predicted.tolist() == [0, 2]  # the first of equals
     assert said.confidence.tolist() == [0.5, 0.9]
     assert (said.accuracy, said.class_count, len(said)) == (0.5, 3, 2)
+    assert said.energy is None
     assert said.features is not None
     assert said.features.shape == (2, 6)
     again = said.take([1, 1, 0])
@@ -66,6 +68,7 @@ def test_what_follows_from_the_arrays() -> None:
         ({"probabilities": [0.5], "features": [[1.0], [2.0]]}, "2 rows for 1 samples"),
         ({"probabilities": [0.5, 0.6], "ids": ["a", "a"]}, "1 of them different"),
         ({"probabilities": [0.5], "second": [0.5, 0.6]}, "second: got shape"),
+        ({"probabilities": [0.5], "energy": [0.5, 0.6]}, "energy: got shape"),
         ({"probabilities": [0.5], "classes": ["a"]}, "1 names, the probabilities have 2"),
     ],
 )

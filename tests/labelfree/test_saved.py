@@ -32,6 +32,11 @@ def same(one: Outputs, other: Outputs) -> None:
     assert (one.ids, one.classes) == (other.ids, other.classes)
 
 
+def test_energy_is_kept(tmp_path: Path) -> None:
+    said = Outputs.of(logits=[[1.0, 2.0], [3.0, 4.0]])
+    np.testing.assert_array_equal(read_outputs(write_outputs(said, tmp_path / "a.npz")).energy, said.energy)
+
+
 def test_npz_reads_back(said: Outputs, tmp_path: Path) -> None:
     same(read_outputs(write_outputs(said, tmp_path / "deep" / "said.npz")), said)
 

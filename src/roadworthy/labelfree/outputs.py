@@ -24,6 +24,8 @@ class Outputs:
         features: float32 (N, D), or None. What a layer of the network holds, or features of any other origin.
         labels: int64 (N,), true classes, or None.
         second: float64 (N, C), probabilities of a second model of the same kind on the same samples, or None.
+        energy: float64 (N,), minus the log of the summed exponentials of the logits, or None where those were not
+            known; high where the network answers little to anything (Liu et al. 2020).
         ids: N names of the samples.
         classes: C class names.
     """
@@ -32,6 +34,7 @@ class Outputs:
     features: np.ndarray | None = None
     labels: np.ndarray | None = None
     second: np.ndarray | None = None
+    energy: np.ndarray | None = None
     ids: tuple[str, ...] = field(default=(), repr=False)
     classes: tuple[str, ...] = ()
 
@@ -96,7 +99,7 @@ class Outputs:
         chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64)
         parts = {
             name: None if getattr(self, name) is None else getattr(self, name)[chosen]
-            for name in ("probabilities", "features", "labels", "second")
+            for name in ("probabilities", "features", "labels", "second", "energy")
         }
         return replace(self, ids=tuple(self.ids[row] for row in chosen), **parts)
 
@@ -108,6 +111,7 @@ class Outputs:
         features: ArrayLike | None = None,
         labels: ArrayLike | None = None,
         second: ArrayLike | None = None,
+        energy: ArrayLike | None = None,
         ids: Sequence[Any] | None = None,
         classes: Sequence[str] = (),
     ) -> Outputs:
@@ -120,6 +124,7 @@ class Outputs:
             features: (N, D) finite; more axes are flattened.
             labels: (N,) integers in [0, C).
             second: (N, C) or as ``probabilities``, of a second model.
+            energy: (N,) of the logits; worked out where ``logits`` are given.
             ids: N unique names; positions by default.
             classes: C class names; ``"0"``, ``"1"``, ... by default.
 
@@ -148,7 +153,31 @@ class Outputs:
         other = None if second is None else _probabilities("second", second)
         if other is not None and other.shape != table.shape:
             raise InputError(f"second: got shape {other.shape}, expected that of probabilities, {table.shape}")
-        return Outputs(table, _features(features, n), _labels(labels, n, count), other, known, names)
+        if energy is None and logits is not None:
+            energy = energy_of(_table("logits", logits))
+        return Outputs(
+            table, _features(features, n), _labels(labels, n, count), other, _energy(energy, n), known, names
+        )
+
+
+def energy_of(logits: np.ndarray) -> np.ndarray:
+    """Return minus the log of the summed exponentials of logits (N, C), float64 (N,).
+
+    Example:
+        >>> energy_of(np.zeros((1, 4))).round(3).tolist()
+        [-1.386]
+    """
+    most = logits.max(axis=1)
+    return np.asarray(-(most + np.log(np.exp(logits - most[:, None]).sum(axis=1))))
+
+
+def _energy(values: ArrayLike | None, n: int) -> np.ndarray | None:
+    if values is None:
+        return None
+    table = _table("energy", values)
+    if table.shape != (n,):
+        raise InputError(f"energy: got shape {table.shape}, expected ({n},)")
+    return table
 
 
 def _softmax(logits: ArrayLike | None) -> np.ndarray:

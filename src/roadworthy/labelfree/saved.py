@@ -15,7 +15,7 @@ from roadworthy.labelfree.outputs import Outputs
 if TYPE_CHECKING:
     import pandas as pd
 
-ARRAYS = ("probabilities", "logits", "features", "labels", "second", "ids", "classes")
+ARRAYS = ("probabilities", "logits", "features", "labels", "second", "energy", "ids", "classes")
 PROBABILITY, FEATURE, SECOND = "p_", "f_", "q_"
 _ENDINGS = (".npz", ".csv", ".parquet", ".h5", ".hdf5")
 
@@ -25,7 +25,8 @@ def read_outputs(path: str | Path) -> Outputs:
 
     Args:
         path: ``.npz`` or HDF5 (``.h5``, ``.hdf5``) with arrays ``probabilities`` (N, C) or ``logits`` (N, C), and
-            where known ``features`` (N, D), ``labels`` (N,), ``second`` (N, C), ``ids`` (N,), ``classes`` (C,); or
+            where known ``features`` (N, D), ``labels`` (N,), ``second`` (N, C),
+            ``energy`` (N,), ``ids`` (N,), ``classes`` (C,); or
             ``.csv`` or ``.parquet`` with a row a sample and columns ``p_CLASS`` (one a class), ``f_NAME``
             (features), ``q_CLASS`` (second model), ``label`` (a class name, or its number) and ``id``.
 
@@ -74,7 +75,7 @@ def write_outputs(outputs: Outputs, path: str | Path) -> Path:
     place = Path(path).expanduser()
     if place.suffix.lower() != ".npz":
         raise InputError(f"{place}: outputs are written as .npz; name such a file")
-    held = {name: getattr(outputs, name) for name in ("probabilities", "features", "labels", "second")}
+    held = {name: getattr(outputs, name) for name in ("probabilities", "features", "labels", "second", "energy")}
     held |= {name: np.array(getattr(outputs, name), dtype=np.str_) for name in ("ids", "classes")}
     place.parent.mkdir(parents=True, exist_ok=True)
     with replacing(place) as beside, open(beside, "wb") as file:
