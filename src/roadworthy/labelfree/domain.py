@@ -9,9 +9,9 @@ import numpy as np
 from roadworthy.labelfree.outputs import Outputs
 from roadworthy.rng import numpy_generator
 
-_ROWS = 1000  # of each side; the area changes by less than its own error beyond
+MOST_ROWS = 1000  # of each side; the area changes by less than its own error beyond
 _FOLDS = 5
-_WIDTH = 32  # principal components that wide features are brought to
+_WIDTH = 128  # wider features are brought to as many principal components
 _RATIO = 20.0  # weights beyond make a mean of a few samples
 
 
@@ -54,10 +54,10 @@ def description(outputs: Outputs) -> np.ndarray:
     return np.log(np.maximum(outputs.probabilities, 1e-6))
 
 
-def tell_apart(source: Outputs, target: Outputs, *, seed: int = 0, most: int = _ROWS) -> Domain:
+def tell_apart(source: Outputs, target: Outputs, *, seed: int = 0, most: int = MOST_ROWS) -> Domain:
     """Fit logistic regressions that tell source from target samples, each judged on samples it has not seen.
 
-    Features are standardised; more than 32 are brought to 32 principal components. Without features the log
+    Features are standardised; more than 128 are brought to 128 principal components. Without features the log
     probabilities are used. Density ratios follow from the odds (Bickel et al. 2007); they are cut at 20.
 
     Args:

@@ -11,6 +11,9 @@ from roadworthy.labelfree.estimators.base import Estimate, accuracy_alone, estim
 from roadworthy.labelfree.outputs import Outputs
 
 
+_DECIMALS = 12  # sums of the same values in another order of classes tie
+
+
 @dataclass(frozen=True, eq=False)
 class ThresholdedConfidence:
     """Share of target samples whose score reaches the threshold below which a share of the source lies that errs.
@@ -47,11 +50,11 @@ class ThresholdedConfidence:
         return accuracy_alone(self.name, reached / max(len(target), 1), target)
 
     def _scores(self, outputs: Outputs) -> np.ndarray:
-        if not self.entropy:
-            return outputs.confidence
         from scipy.special import xlogy
 
-        return np.asarray(xlogy(outputs.probabilities, outputs.probabilities).sum(axis=1))
+        p = outputs.probabilities
+        scores = xlogy(p, p).sum(axis=1) if self.entropy else outputs.confidence
+        return np.round(scores, _DECIMALS)
 
 
 estimators.add("atc", ThresholdedConfidence(), "share above a threshold of the largest probability")
