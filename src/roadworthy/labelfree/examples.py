@@ -91,6 +91,6 @@ def perturbed_examples(
         chunk = reader.take([int(row) for row in rows])
         disturber = Disturber(parts, resolve_seed(seed))
         draws, strengths = disturber.draws(chunk.ids), disturber.strengths(np.ones(len(chunk)))
-        shown = [disturber.disturbed(chunk.values, strengths, draws).numpy() for _ in range(n_passes)]
+        shown = [disturber.disturbed(chunk.values, strengths, draws).clone().numpy() for _ in range(n_passes)]
     name = "+".join(part.name for part in parts)
     return PerturbedExamples(chunk.values.numpy(), np.stack(shown, axis=1), chunk.ids, name)

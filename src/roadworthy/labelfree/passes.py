@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from roadworthy.errors import InputError
 from roadworthy.forward import untouched
 from roadworthy.labelfree.asking import Asker, Features, FeatureTap, data_facts, model_facts
 from roadworthy.labelfree.consistency import Consistency
-from roadworthy.labelfree.outputs import Outputs
+from roadworthy.labelfree.outputs import Outputs, energy_of
 from roadworthy.labelfree.perturbation.base import Choice, InputPerturbation, ModelPerturbation, Perturbation, resolve
 from roadworthy.labelfree.perturbation.draws import Draws
 from roadworthy.labelfree.perturbation.dropout import Dropout
@@ -59,17 +59,15 @@ def run_passes(
         for asker in askers.values():
             stack.enter_context(untouched(asker.model))
         for chunk in reader.chunks():
-            logits, held = tap.logits(chunk)
-            clean = probabilities_of(logits)
-            if members and len(models) > 1:
-                clean = np.mean([probabilities_of(askers[id(m)].logits(chunk)) for m in models], axis=0)
-            sums = _Sums(clean)
-            for number, said in enumerate(disturber.passes(chunk, clean.max(axis=1), asked)):
+            clean = Answers.of(*tap.logits(chunk))
+            if len(models) > 1:
+                clean = clean.together([Answers.of(askers[id(model)].logits(chunk)) for model in models[1:]])
+            sums = _Sums(clean.probabilities)
+            for number, said in enumerate(disturber.passes(chunk, sums.confident, asked)):
                 sums.add(probabilities_of(said), number)
-            whole.add(chunk, clean, held, sums.result(len(asked)))
+            whole.add(chunk, clean, sums.result(len(asked)))
             if progress is not None:
                 progress(len(chunk))
-    statistics = whole.statistics()
     return Consistency(
         clean=whole.outputs(classes),
         passes=len(asked),
@@ -79,13 +77,45 @@ def run_passes(
         has_dropout=disturber.dropout_seen,
         settings={part.name: part.settings() for part in parts},
         notes=(*notes, *whole.notes, *_notes(parts, len(asked), disturber)),
-        **statistics,
+        **whole.statistics(),
     )
 
 
 def probabilities_of(logits: torch.Tensor) -> np.ndarray:
     """Return the softmax of logits, float64 (N, C)."""
     return torch.softmax(logits.double(), dim=1).numpy()
+
+
+class Answers(NamedTuple):
+    """What a model says of undisturbed samples.
+
+    Attributes:
+        probabilities: float64 (N, C).
+        energy: float64 (N,), of the logits.
+        features: float32 (N, D), or None.
+        second: float64 (N, C), of another model, or None.
+    """
+
+    probabilities: np.ndarray
+    energy: np.ndarray
+    features: np.ndarray | None = None
+    second: np.ndarray | None = None
+
+    @staticmethod
+    def of(logits: torch.Tensor, features: np.ndarray | None = None) -> Answers:
+        """Make them from logits (N, C)."""
+        return Answers(probabilities_of(logits), energy_of(logits.double().numpy()), features)
+
+    def together(self, others: Sequence[Answers]) -> Answers:
+        """Return the mean answer of an ensemble, with the features of this member."""
+        members = [self, *others]
+        if len({member.probabilities.shape for member in members}) > 1:
+            counts = sorted({member.probabilities.shape[1] for member in members})
+            raise InputError(f"model: members of the ensemble answer {counts} classes; all need the same classes")
+        return self._replace(
+            probabilities=np.mean([member.probabilities for member in members], axis=0),
+            energy=np.mean([member.energy for member in members], axis=0),
+        )
 
 
 def fit_parts(
@@ -206,23 +236,19 @@ class Collected:
     """What is kept of each piece, joined at the end."""
 
     def __init__(self) -> None:
-        self._clean: list[np.ndarray] = []
-        self._features: list[np.ndarray] = []
+        self._answers: list[Answers] = []
         self._statistics: list[dict[str, np.ndarray]] = []
         self._labels: list[Any] = []
         self._ids: list[str] = []
         self.notes: tuple[str, ...] = ()
 
-    def add(
-        self, chunk: Chunk, clean: np.ndarray, features: np.ndarray | None, statistics: dict[str, np.ndarray]
-    ) -> None:
+    def add(self, chunk: Chunk, clean: Answers, statistics: dict[str, np.ndarray] | None = None) -> None:
         """Keep the answers about one piece."""
-        self._clean.append(clean)
+        self._answers.append(clean)
         self._labels.append(chunk.labels)
         self._ids += chunk.ids
-        self._statistics.append(statistics)
-        if features is not None:
-            self._features.append(features)
+        if statistics is not None:
+            self._statistics.append(statistics)
 
     def statistics(self) -> dict[str, np.ndarray]:
         """Return the statistics of all samples."""
@@ -231,17 +257,12 @@ class Collected:
 
     def outputs(self, classes: Sequence[str]) -> Outputs:
         """Return what the model says of all undisturbed samples, with features and labels where all have them."""
-        clean = np.concatenate(self._clean)
-        second = [piece["second"] for piece in self._statistics if "second" in piece]
-        features = self._features if len(self._features) == len(self._clean) else []
-        return Outputs.of(
-            clean,
-            features=np.concatenate(features) if features else None,
-            labels=self._known_labels(clean.shape[1]),
-            second=np.concatenate(second) if second else None,
-            ids=self._ids,
-            classes=classes,
-        )
+        parts: dict[str, np.ndarray | None] = {}
+        for name in Answers._fields:
+            arrays = [getattr(piece, name) for piece in self._answers]
+            parts[name] = None if any(array is None for array in arrays) else np.concatenate(arrays)
+        count = self._answers[0].probabilities.shape[1]
+        return Outputs.of(**parts, labels=self._known_labels(count), ids=self._ids, classes=classes)
 
     def _known_labels(self, count: int) -> np.ndarray | None:
         if any(part is None for part in self._labels):

@@ -75,7 +75,7 @@ def predict_outputs(
     from roadworthy.errors import RoadworthyWarning
     from roadworthy.forward import untouched
     from roadworthy.labelfree.asking import Asker, FeatureTap
-    from roadworthy.labelfree.passes import Collected, probabilities_of
+    from roadworthy.labelfree.passes import Answers, Collected, probabilities_of
     from roadworthy.labelfree.reading import Reader
     from roadworthy.rng import seeded_globals
 
@@ -92,9 +92,10 @@ def predict_outputs(
             if asked is not None:
                 stack.enter_context(untouched(asked.model))
         for chunk in reader.chunks():
-            logits, held = tap.logits(chunk)
-            more = {} if other is None else {"second": probabilities_of(other.logits(chunk))}
-            whole.add(chunk, probabilities_of(logits), held, more)
+            said = Answers.of(*tap.logits(chunk))
+            if other is not None:
+                said = said._replace(second=probabilities_of(other.logits(chunk)))
+            whole.add(chunk, said)
             if progress is not None:
                 progress(len(chunk))
     found = whole.outputs(classes)

@@ -94,7 +94,7 @@ class InputPerturbation(Perturbation):
 
     @abc.abstractmethod
     def disturb(self, values: torch.Tensor, strength: torch.Tensor, draws: Draws) -> torch.Tensor:
-        """Return disturbed samples; the given ones are not changed.
+        """Return disturbed samples; the given ones are not changed, and the next pass may overwrite those returned.
 
         Args:
             values: (N, ...), channels first, or token ids (N, T).

@@ -31,14 +31,22 @@ class Draws:
 
     def __init__(self, seed: int, purpose: str, ids: Sequence[str]) -> None:
         self._generators = [torch_generator(seed, "labelfree", purpose, sample) for sample in ids]
+        self._place: torch.Tensor | None = None
         self.used = 0
 
     def __len__(self) -> int:
         return len(self._generators)
 
-    def normal(self, *shape: int) -> torch.Tensor:
-        """Draw standard normal values, float32 (N, *shape)."""
-        out = self._empty(shape)
+    def normal(self, *shape: int, reuse: bool = False) -> torch.Tensor:
+        """Draw standard normal values, float32 (N, *shape).
+
+        With ``reuse`` they lie in one place in memory, which the next such call overwrites: to fill new memory of the
+        size of a batch takes longer than the draw.
+        """
+        if reuse and (self._place is None or self._place.shape[1:] != shape):
+            self._place = torch.empty(len(self), *shape)
+        out = self._empty(shape) if not reuse or self._place is None else self._place
+        self.used += reuse
         for row, generator in zip(out.unbind(0), self._generators, strict=True):
             row.normal_(generator=generator)
         return out

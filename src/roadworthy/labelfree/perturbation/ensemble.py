@@ -32,6 +32,10 @@ class Ensemble(ModelPerturbation):
         """Change nothing: the member that is asked is another model."""
         yield
 
+    def settings(self) -> dict[str, Any]:
+        """Return how many members were named here."""
+        return {"members": len(self.models)} if self.models else {}
+
     def members(self, given: Sequence[Callable[..., Any]]) -> tuple[Callable[..., Any], ...]:
         """Return the models that are asked in turn.
 

@@ -51,7 +51,7 @@ class Gaussian(InputPerturbation):
         scale = _as_scale(self.scale)
         if scale.ndim == 1:
             scale = scale.view(1, -1, *[1] * (values.ndim - 2))
-        noisy = draws.normal(*values.shape[1:]).to(values.dtype)
+        noisy = draws.normal(*values.shape[1:], reuse=True).to(values.dtype)
         noisy.mul_(per_sample(strength, values) * scale).add_(values)
         return noisy if self.valid_range is None else noisy.clamp_(*map(float, self.valid_range))
 
