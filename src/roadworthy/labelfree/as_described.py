@@ -2,8 +2,8 @@
 
 Samples whose mode share reaches a threshold are selected, for 101 thresholds from 0 to 1. Reliability of the selected
 part is the share of its commonest class (``simple_majority``), or the purity of feature clusters in predicted
-classes, weighted by size (``cluster_consistency``). The area is the trapezoid rule over completeness, from the smallest to the
-largest completeness that occurs.
+classes, weighted by size (``cluster_consistency``). The area is the trapezoid rule over completeness, from the
+smallest to the largest completeness that occurs.
 
 It differs from the guide where that has errors without a meaning: mode shares are compared as whole counts (21 of 30
 passes reach .7), clusters are made of the features that are given, their number is that of the model's classes, and
