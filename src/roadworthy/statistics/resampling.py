@@ -88,7 +88,7 @@ def random_bytes(generator: np.random.Generator, count: int) -> np.ndarray:
 
 
 def _poisson(generator: np.random.Generator, rate: float, size: int) -> np.ndarray:
-    """Return Poisson counts (size,) of a rate below 1, as uint8; ``generator.poisson`` takes ten times as long.
+    """Return Poisson counts (size,) of a rate below 1, as uint8; ``generator.poisson`` takes 20 times as long.
 
     A byte decides a count: of its 256 values each count gets the whole ones that its probability makes up. The few
     values left over stand for what is left of the probabilities, and there another number decides.
