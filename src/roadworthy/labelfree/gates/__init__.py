@@ -1,0 +1,66 @@
+"""Checks of whether a label-free figure may be believed: each passes, warns or refuses, with its number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from roadworthy.labelfree.consistency import Consistency
+
+# each registers itself
+from roadworthy.labelfree.gates import (  # noqa: F401
+    calibration,
+    class_shares,
+    collapsed,
+    domain_classifier,
+    dropout,
+    energy,
+    entropy,
+    mahalanobis,
+    mmd,
+    neighbour,
+    passes,
+)
+from roadworthy.labelfree.gates.base import Check, Evidence, Gate, gates
+from roadworthy.labelfree.gates.mmd import MMD, mmd_test
+from roadworthy.labelfree.outputs import Outputs
+from roadworthy.rng import resolve_seed
+from roadworthy.types import Seed
+
+__all__ = ["CONCEPT", "MMD", "Check", "Evidence", "Gate", "gates", "mmd_test", "run_gates"]
+
+CONCEPT = (
+    "No gate can see a change of concept: where the same samples now belong to other classes, nothing but labels "
+    "shows it."
+)
+
+
+def run_gates(
+    target: Outputs,
+    *,
+    source: Outputs | None = None,
+    consistency: Consistency | None = None,
+    names: Iterable[str] | None = None,
+    seed: Seed = 0,
+) -> list[Gate]:
+    """Run the gates; one whose inputs are missing says what it needs.
+
+    Args:
+        target: what the classifier says of the unlabelled samples.
+        source: labelled samples of the user's own domain.
+        consistency: of the target under perturbation.
+        names: which gates; all by default.
+        seed: of all draws.
+
+    Returns:
+        A finding for each gate.
+
+    Raises:
+        InputError: an unknown gate.
+
+    Example:
+        >>> said = Outputs.of([[0.9, 0.1]] * 30)
+        >>> [gate.status for gate in run_gates(said, names=["collapsed"])]
+        ['refuse']
+    """
+    evidence = Evidence(target, source, consistency, resolve_seed(seed))
+    return [gates[name](evidence) for name in (gates if names is None else names)]
