@@ -98,7 +98,7 @@ def test_monotone_transforms_of_a_map_change_no_score(scale: float, shift: float
         return torch.stack([x.mean((1, 2, 3)), x[:, 0, :3].mean((1, 2))], dim=1)
 
     plain, moved = (
-        rw.evaluate(model, images, None, {"m": m}, intact_check="warn", fractions=(0.5,))
+        rw.evaluate(model, images, None, {"m": m}, strategy="road", intact_check="warn", fractions=(0.5,))
         for m in (values, values * scale + shift)
     )
     assert (plain.scores.logit == moved.scores.logit).all()

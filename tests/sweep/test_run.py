@@ -18,6 +18,7 @@ import roadworthy as rw
 from roadworthy.attribution import open_maps
 from roadworthy.errors import AttributionError, DataError, InputError
 from roadworthy.evaluation.audit.gate import encoding_gap
+from roadworthy.evaluation.audit.training import audit_training
 from roadworthy.evaluation.degrade import Filler
 from roadworthy.evaluation.result import READOUTS
 from roadworthy.evaluation.retrain import Retrainer
@@ -257,8 +258,8 @@ def test_the_comparison_with_road_and_the_cost_are_in_the_result(finished: Path)
     data = open_data(spec.data.model_dump(mode="json"))
     base = rw.load_model("digits-cnn", data, weights=finished / "models" / f"{plan.runtime['base']}.safetensors")
     whole = rw.evaluate(
-        base, data.test, None, ["grad", "random"], fractions=(0.5,), mean=data.mean, intact_check="warn",
-        imputer=["noisy-linear", "mean"], audit="off",
+        base, data.test, None, ["grad", "random"], strategy="road", fractions=(0.5,), mean=data.mean,
+        intact_check="warn", imputer=["noisy-linear", "mean"], audit="off",
     )  # fmt: skip
     assert road.views == whole.views
     assert (road.scores.top1 == whole.scores.top1).all()
@@ -504,10 +505,13 @@ def test_masks_of_the_training_samples_are_audited(tmp_path: Path) -> None:
         assert [(row["method"], row["keep"]) for row in collected.results[imputer].audit["gate"]] == [
             ("grad", 0.06), ("grad", 0.12)
         ]  # fmt: skip
-    assert {"audit", "judge"} <= set(collected.results["mean"].cost["work"])
+        assert {row["imputer"] for row in collected.results[imputer].audit["gate"]} == {imputer}
+    cost = collected.results["mean"].cost
+    assert {"audit", "judge"} <= set(cost["work"])
+    assert {"the mean fill", "the noisy-linear fill", "grad"} <= set(cost["method"][cost["work"] == "audit"])
     # the same by hand, with the judge that was kept
     plan, data = read_plan(tmp_path), open_data(experiment.data.model_dump(mode="json"))
-    (judge,) = plan.of_kind("judge")
+    (judge,) = (job for job in plan.of_kind("judge") if job.spec["removal"]["imputer"] == "mean")
     network = rw.load_model("digits-cnn", data, weights=tmp_path / "models" / f"{judge.key}.safetensors")
     maps = [
         np.asarray(open_maps(next((tmp_path / "maps").glob(f"*/grad-{part}.zarr")))["grad"])
@@ -515,14 +519,48 @@ def test_masks_of_the_training_samples_are_audited(tmp_path: Path) -> None:
     ]
     rows = encoding_gap(network, data.train, data.test, {"grad": tuple(maps)}, mean=data.mean, seed=0)
     for made, kept in zip(rows, collected.results["mean"].audit["gate"], strict=True):
-        assert made["kar"] == pytest.approx(kept["kar"], abs=0.021)  # one sample of 50: threads may round otherwise
-        assert made["judge"] == pytest.approx(kept["judge"], abs=0.021)
+        for name in ("kar", "judge", "control_kar", "control_judge"):
+            assert made[name] == pytest.approx(kept[name], abs=0.021)  # one sample of 50: threads may round otherwise
+
+
+def test_a_fill_is_judged_once_for_all_methods(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from roadworthy.evaluation.audit import leakage
+
+    asked: list[str] = []
+    real = leakage.imputation_errors
+
+    def counted(images: Any, imputer: Any, **options: Any) -> Any:
+        asked.append(imputer.name)
+        return real(images, imputer, **options)
+
+    monkeypatch.setattr(leakage, "imputation_errors", counted)
+    experiment = small(
+        data__train=60, methods=["grad", "ixg"], order="morf", fractions=[0.5], repeats=1, audit="quick",
+        compare_road=False,
+    )  # fmt: skip
+    run(tmp_path, experiment)
+    assert asked == ["mean"]
+    collected, _ = save_results(tmp_path)
+    found = collected.results["mean"].audit["leakage"]
+    assert [row["method"] for row in found["verdicts"]] == ["grad", "ixg"]
+    assert {row["imputer"] for row in found["imputers"]} == {"mean"}
+    # as if it had been judged with the masks
+    plan, data = read_plan(tmp_path), open_data(experiment.data.model_dump(mode="json"))
+    job = next(job for job in plan.of_kind("audit") if job.spec["name"] == "grad")
+    trial = Trial(tmp_path, job, "cpu")
+    strategy = Strategy(name="sweep", **job.spec["removal"], fractions=(0.5,))
+    alone = audit_training(
+        data.train, {"grad": trial._rows("train")}, strategy=strategy, imputers=[trial._imputer("mean", 0.01)],
+        mean=trial._mean(), class_count=10, seed=0,
+    )  # fmt: skip
+    assert alone["imputers"] == found["imputers"]
+    assert alone["verdicts"] == found["verdicts"][:1]
 
 
 def test_without_lerf_no_gate_is_needed() -> None:
     found = plan_of(small(audit="quick", order="morf"))
     assert not found.of_kind("judge")
-    assert all("judge" not in job.spec for job in found.of_kind("audit"))
+    assert all("judges" not in job.spec for job in found.of_kind("audit"))
     assert len(plan_of(small(audit="quick")).of_kind("judge")) == 1
 
 
