@@ -128,6 +128,15 @@ def test_share_beyond_counts_ties_with_the_quantile_as_inside() -> None:
     assert share_beyond("x", np.zeros(50), np.zeros(50), what="it").value == 0
 
 
+@pytest.mark.parametrize("n", [30, 300])
+def test_share_beyond_rarely_alarms_under_the_null_even_of_few(n: int) -> None:
+    rng = np.random.default_rng(7)
+    alarms = sum(
+        share_beyond("x", rng.normal(size=n), rng.normal(size=100), what="it").status != "pass" for _ in range(300)
+    )
+    assert binomtest(alarms, 300, 0.05, "greater").pvalue > 0.01
+
+
 def test_calibrated_errors_are_those_of_a_calibrated_classifier() -> None:
     from roadworthy.labelfree.calibration import expected_calibration_error
 

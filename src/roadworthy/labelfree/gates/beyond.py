@@ -21,23 +21,27 @@ def share_beyond(name: str, source: np.ndarray, target: np.ndarray, *, what: str
         what: the score in words, as the subject of a sentence.
 
     Returns:
-        Passes where the share may be 2 % or less; warns above; refuses where more than half lie beyond. Scores equal
+        Warns above 2 %, if so many would lie beyond in one of twenty such sets of the source's own kind at the most
+        (exact, also where the quantile comes from few samples); refuses where more than half surely do. Scores equal
         to the quantile are not beyond. The interval is Wilson's.
     """
-    from scipy.stats import binomtest
+    from scipy.stats import binomtest, hypergeom
 
     limit = float(np.quantile(source, _INSIDE, method="higher"))
     count = int((target > limit).sum())
     share = count / len(target)
     ends = binomtest(count, len(target)).proportion_ci(_LEVEL, method="wilson")
     most = 2 * (1 - _INSIDE)
+    # of draws from one distribution: at least so many of the target are above the r-th largest of the source
+    largest = int((source >= limit).sum())
+    p = float(hypergeom.sf(count - 1, len(source) + len(target), len(target), count + largest - 1))
     return judged(
         name,
         share,
-        warn=ends.low > most,
+        warn=share > most and p < 1 - _LEVEL,
         refuse=ends.low > _MANY,
         low=ends.low,
         high=ends.high,
-        expected=f"share surely above {most:.2f} warns, surely above {_MANY} refuses",
-        why=f"{what} of {share:.1%} of these samples is beyond that of {_INSIDE:.0%} of the source",
+        expected=f"share above {most:.2f} with p below {1 - _LEVEL:.2f} warns, surely above {_MANY} refuses",
+        why=f"{what} of {share:.1%} of these samples is beyond that of {_INSIDE:.0%} of the source (p = {p:.3f})",
     )
