@@ -11,7 +11,7 @@ import torch
 from roadworthy.errors import InputError, ModelError, did_you_mean, listed
 from roadworthy.forward import Classifier, extract_logits, module_of
 from roadworthy.labelfree.perturbation.base import Facts
-from roadworthy.labelfree.reading import Chunk, Reader
+from roadworthy.labelfree.reading import Chunk, Reader, as_values
 from roadworthy.types import Layout, Normalize, Output
 
 Features: TypeAlias = str | Callable[[torch.Tensor], Any] | None
@@ -115,7 +115,7 @@ class FeatureTap:
         if callable(self.features):
             with torch.no_grad():
                 found = self.features(chunk.values)
-            return self.asker.logits(chunk), _flat(torch.as_tensor(found).detach().float().cpu(), len(chunk), False)
+            return self.asker.logits(chunk), _flat(as_values("features", found).float().flatten(1), len(chunk))
         if self.features == "penultimate" and self._layer is None:
             self._layer = self._find_last(chunk)
         if self._layer is None:
@@ -167,7 +167,7 @@ class FeatureTap:
         return made[-1] if made else called[-1][0] if called else None
 
 
-def _flat(values: torch.Tensor, n: int, channels_first: bool) -> np.ndarray:
+def _flat(values: torch.Tensor, n: int, channels_first: bool = False) -> np.ndarray:
     """Bring what a layer holds to (N, D): the mean over the axes of space or time."""
     if values.ndim < 1 or len(values) != n:
         raise InputError(

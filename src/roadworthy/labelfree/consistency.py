@@ -156,6 +156,7 @@ def perturbation_consistency(
     adaptive: tuple[float, float] | None = None,
     seed: Seed = 0,
     features: Features = "penultimate",
+    second: Callable[..., Any] | None = None,
     labels: Any = None,
     ids: Sequence[Any] | None = None,
     classes: Sequence[str] = (),
@@ -185,6 +186,7 @@ def perturbation_consistency(
         seed: decides all draws.
         features: kept with the clean predictions: ``"penultimate"``, the name of a layer, a callable on the samples,
             or None.
+        second: another model of the same kind, asked about the undisturbed samples; kept with the clean predictions.
         labels: (N,) of an array, if known; they are kept, and change nothing.
         ids: names of the samples; positions by default.
         classes: class names.
@@ -226,6 +228,7 @@ def perturbation_consistency(
         adaptive=adaptive,
         seed=resolve_seed(seed),
         features=features,
+        second=second,
         classes=classes,
         reading={"labels": labels, "ids": ids, "batch": batch},
         asking={"normalize": normalize, "output": output, "device": device},

@@ -36,6 +36,7 @@ def run_passes(
     adaptive: tuple[float, float] | None,
     seed: int,
     features: Features,
+    second: Callable[..., Any] | None,
     classes: Sequence[str],
     reading: dict[str, Any],
     asking: dict[str, Any],
@@ -46,7 +47,8 @@ def run_passes(
     """Run a clean pass and the perturbed ones; the arguments are those of ``perturbation_consistency``."""
     parts = resolve(perturbation, strength)
     members = _members(parts, models)
-    askers = {id(m): Asker(m, layout=layout, max_batch=max_batch, **asking) for m in (*models, *members)}
+    others = () if second is None else (second,)
+    askers = {id(m): Asker(m, layout=layout, max_batch=max_batch, **asking) for m in (*models, *members, *others)}
     reader = Reader(data, layout=layout, max_batch=askers[id(models[0])].classifier.max_batch, **reading)
     parts, notes = fit_parts(parts, reader, models[0])
     disturber = Disturber(parts, seed, _checked_range(adaptive))
@@ -62,6 +64,8 @@ def run_passes(
             clean = Answers.of(*tap.logits(chunk))
             if len(models) > 1:
                 clean = clean.together([Answers.of(askers[id(model)].logits(chunk)) for model in models[1:]])
+            if second is not None:
+                clean = clean._replace(second=probabilities_of(askers[id(second)].logits(chunk)))
             sums = _Sums(clean.probabilities)
             for number, said in enumerate(disturber.passes(chunk, sums.confident, asked)):
                 sums.add(probabilities_of(said), number)
