@@ -234,7 +234,8 @@ presets.add(
         readout="probability",
         average="shares",
     ),
-    "both orders, two fills, asked of the model and of one copy fine-tuned on random masks (Bluecher et al. 2024)",
+    "both orders, two fills, asked of the model as it is (this much is the default) and of one copy fine-tuned on "
+    "random masks (Bluecher et al. 2024)",
 )
 presets.add(
     "f-fidelity",
