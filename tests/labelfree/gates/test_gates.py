@@ -55,7 +55,10 @@ def passes(agreement: Any, count: int, **more: Any) -> Consistency:
 def test_a_target_like_the_source_passes_everything() -> None:
     found = run_gates(drawn(1), source=drawn(0), consistency=passes([30] * 400, 30), seed=3)
     assert [gate.name for gate in found] == list(gates)
-    assert {gate.name: gate.status for gate in found if gate.status != "pass"} == {"dropout": "not run"}
+    assert {gate.name: gate.status for gate in found if gate.status != "pass"} == {
+        "dropout": "not run",
+        "shift-range": "not run",
+    }
     assert all(gate.why and gate.expected for gate in found if gate.status != "not run")
 
 
@@ -164,3 +167,17 @@ def test_degenerate_features(kind: str) -> None:
 def test_the_same_seed_gives_the_same_numbers() -> None:
     one, two = (run_gates(drawn(1), source=drawn(0), seed=5) for _ in range(2))
     assert [gate.as_dict() for gate in one] == [gate.as_dict() for gate in two]
+
+
+def test_where_self_validation_has_seen_the_shift_distance_alone_does_not_refuse() -> None:
+    from roadworthy.labelfree.selfvalidation import self_validate
+    from roadworthy.labelfree.targets import PseudoTarget, label_targets
+
+    source, far = drawn(0), drawn(1, moved=50.0)
+    parts = [PseudoTarget(f"far {k}", f"far {k}", 1.0, drawn(k, moved=50.0)) for k in range(2, 14)]
+    seen = self_validate(source, [*label_targets(source), *parts], use=["source", "doc"])
+    unseen = self_validate(source, label_targets(source), use=["source", "doc"])
+    for validation, distance, range_ in ((seen, "warn", "pass"), (unseen, "warn", "refuse")):
+        live = validation.estimate(far)
+        found = {gate.name: gate.status for gate in run_gates(far, source=source, live=live)}
+        assert (found["domain-classifier"], found["shift-range"]) == (distance, range_)

@@ -19,9 +19,11 @@ from roadworthy.labelfree.gates import (  # noqa: F401
     mmd,
     neighbour,
     passes,
+    shift_range,
 )
 from roadworthy.labelfree.gates.base import Check, Evidence, Gate, gates
 from roadworthy.labelfree.gates.mmd import MMD, mmd_test
+from roadworthy.labelfree.live import LiveEstimate
 from roadworthy.labelfree.outputs import Outputs
 from roadworthy.rng import resolve_seed
 from roadworthy.types import Seed
@@ -39,6 +41,7 @@ def run_gates(
     *,
     source: Outputs | None = None,
     consistency: Consistency | None = None,
+    live: LiveEstimate | None = None,
     names: Iterable[str] | None = None,
     seed: Seed = 0,
 ) -> list[Gate]:
@@ -48,6 +51,7 @@ def run_gates(
         target: what the classifier says of the unlabelled samples.
         source: labelled samples of the user's own domain.
         consistency: of the target under perturbation.
+        live: the estimate for the target, by self-validation; see :class:`Evidence`.
         names: which gates; all by default.
         seed: of all draws.
 
@@ -62,5 +66,5 @@ def run_gates(
         >>> [gate.status for gate in run_gates(said, names=["collapsed"])]
         ['refuse']
     """
-    evidence = Evidence(target, source, consistency, resolve_seed(seed))
+    evidence = Evidence(target, source, consistency, resolve_seed(seed), live)
     return [gates[name](evidence) for name in (gates if names is None else names)]

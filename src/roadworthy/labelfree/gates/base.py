@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from roadworthy.labelfree.consistency import Consistency
+from roadworthy.labelfree.live import LiveEstimate
 from roadworthy.labelfree.outputs import Outputs
 from roadworthy.labelfree.plain import plain
 from roadworthy.registry import Registry
@@ -52,12 +53,15 @@ class Evidence:
         source: labelled samples of the user's own domain, or None.
         consistency: of the target under perturbation, or None.
         seed: of all draws.
+        live: the estimate for the target, by self-validation, or None. Where there is one, how far the target may be
+            from the source is judged by the shifts seen there: gates about the distance alone warn then.
     """
 
     target: Outputs
     source: Outputs | None = None
     consistency: Consistency | None = None
     seed: int = 0
+    live: LiveEstimate | None = None
 
     @property
     def features(self) -> tuple[np.ndarray, np.ndarray] | None:

@@ -11,7 +11,7 @@ _LEVEL = 0.95
 _MANY = 0.5
 
 
-def share_beyond(name: str, source: np.ndarray, target: np.ndarray, *, what: str) -> Gate:
+def share_beyond(name: str, source: np.ndarray, target: np.ndarray, *, what: str, may_refuse: bool = True) -> Gate:
     """Judge the share of target scores above the 99 % quantile of the source's.
 
     Args:
@@ -19,6 +19,7 @@ def share_beyond(name: str, source: np.ndarray, target: np.ndarray, *, what: str
         source: (N,) scores of source samples as if they were new: high is unusual.
         target: (M,) scores of the target.
         what: the score in words, as the subject of a sentence.
+        may_refuse: False warns at most.
 
     Returns:
         Warns above 2 %, if so many would lie beyond in one of twenty such sets of the source's own kind at the most
@@ -39,7 +40,7 @@ def share_beyond(name: str, source: np.ndarray, target: np.ndarray, *, what: str
         name,
         share,
         warn=share > most and p < 1 - _LEVEL,
-        refuse=ends.low > _MANY,
+        refuse=may_refuse and ends.low > _MANY,
         low=ends.low,
         high=ends.high,
         expected=f"share above {most:.2f} with p below {1 - _LEVEL:.2f} warns, surely above {_MANY} refuses",

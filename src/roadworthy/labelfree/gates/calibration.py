@@ -29,7 +29,7 @@ def calibration_gate(evidence: Evidence) -> Gate:
         "calibration",
         error,
         warn=more and error > _MUCH,
-        refuse=more and error > _USELESS,
+        refuse=more and error > _USELESS and evidence.live is None,
         expected=f"above {_MUCH} and above what chance gives ({usual:.3f}) warns, above {_USELESS} refuses",
         why=f"confidence and accuracy are {error:.3f} apart on the source, in bins of equal size",
     )

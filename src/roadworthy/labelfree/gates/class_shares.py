@@ -68,7 +68,7 @@ def class_shares_gate(evidence: Evidence) -> Gate:
         "class-shares",
         moved,
         warn=bool(low > _CHANGED),
-        refuse=bool(low > _UPSIDE_DOWN),
+        refuse=bool(low > _UPSIDE_DOWN) and evidence.live is None,
         low=low,
         high=high,
         expected=f"surely above {_CHANGED} warns, surely above {_UPSIDE_DOWN} refuses",

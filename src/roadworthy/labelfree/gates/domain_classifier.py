@@ -73,7 +73,7 @@ def domain_gate(evidence: Evidence) -> Gate:
         "domain-classifier",
         found.auc,
         warn=low > _EASY,
-        refuse=low >= _APART,
+        refuse=low >= _APART and evidence.live is None,
         low=low,
         high=high,
         expected=f"area surely above {_EASY} warns, surely {_APART} or more refuses",

@@ -14,4 +14,6 @@ def energy_gate(evidence: Evidence) -> Gate:
         return not_run("energy", "needs the logits of source and target; probabilities do not hold it")
     if min(len(source), len(target)) < FEW:
         return not_run("energy", f"needs at least {FEW} samples on each side")
-    return share_beyond("energy", source.energy, target.energy, what="the energy of the logits")
+    return share_beyond(
+        "energy", source.energy, target.energy, what="the energy of the logits", may_refuse=evidence.live is None
+    )

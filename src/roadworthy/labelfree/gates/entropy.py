@@ -16,7 +16,9 @@ def entropy_gate(evidence: Evidence) -> Gate:
     if min(len(evidence.source), len(evidence.target)) < FEW:
         return not_run("entropy", f"needs at least {FEW} samples on each side")
     source, target = (entropy(part.probabilities) for part in (evidence.source, evidence.target))
-    return share_beyond("entropy", source, target, what="the entropy of the probabilities")
+    return share_beyond(
+        "entropy", source, target, what="the entropy of the probabilities", may_refuse=evidence.live is None
+    )
 
 
 def entropy(probabilities: np.ndarray) -> np.ndarray:

@@ -21,7 +21,9 @@ def mahalanobis_gate(evidence: Evidence) -> Gate:
     if len(sides[0]) < 2 * FEW or len(sides[1]) < FEW:
         return not_run("mahalanobis", f"needs at least {2 * FEW} source and {FEW} target samples")
     source, target = mahalanobis_scores(*sides, seed=evidence.seed)
-    return share_beyond("mahalanobis", source, target, what="the Mahalanobis distance")
+    return share_beyond(
+        "mahalanobis", source, target, what="the Mahalanobis distance", may_refuse=evidence.live is None
+    )
 
 
 def mahalanobis_scores(source: np.ndarray, target: np.ndarray, *, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -21,7 +21,13 @@ def neighbour_gate(evidence: Evidence) -> Gate:
     if len(sides[0]) < 2 * FEW or len(sides[1]) < FEW:
         return not_run("neighbour", f"needs at least {2 * FEW} source and {FEW} target samples")
     source, target = neighbour_scores(*sides, seed=evidence.seed)
-    return share_beyond("neighbour", source, target, what=f"the distance to the {_K}th nearest source sample")
+    return share_beyond(
+        "neighbour",
+        source,
+        target,
+        what=f"the distance to the {_K}th nearest source sample",
+        may_refuse=evidence.live is None,
+    )
 
 
 def neighbour_scores(source: np.ndarray, target: np.ndarray, *, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
