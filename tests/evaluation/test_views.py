@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -340,3 +344,35 @@ def test_each_share_counts_alike_where_the_strategy_says_so(toy) -> None:
     np.testing.assert_allclose(
         morf.set_index("method").loc[result.methods, "score"], curves[:, 0, 1:].mean(axis=1), atol=1e-7
     )
+
+
+def test_a_view_that_says_nothing_is_left_out_of_every_mean(both) -> None:
+    dead = replace(both, scores=copy.deepcopy(both.scores))
+    for readout in READOUTS:  # the second of four views, of two repeats each
+        dead.scores[readout][:, :, :, 2:4] = dead.scores[readout][:1, :1, :1, 2:4]
+    views = len(both.views)
+    assert (views, both.repeats) == (4, 8)
+    cells, left = [0, 1, 4, 5, 6, 7], [0, 2, 3]
+    cut = {name: both.scores[name][:, :, :, cells] for name in READOUTS}
+    settings = both.settings | {"views": [both.views[view] for view in left]}
+    live = replace(both, scores=replace(both.scores, **cut), repeats=6, settings=settings)
+    assert dead.counted_views() == left
+    assert both.counted_views() == list(range(views))
+    for readout in ("top1", "probability"):
+        pd.testing.assert_frame_equal(dead.curves(readout), live.curves(readout))
+        one, other = dead.ranking(readout), live.ranking(readout)
+        pd.testing.assert_frame_equal(one, other)
+        assert one.attrs["left_out"] == [f"{both.views[1]['judge']} with {both.views[1]['imputer']} fill"]
+        assert other.attrs["left_out"] == []
+    np.testing.assert_array_equal(dead.agreement().spearman, live.agreement().spearman)
+    assert dead.view(1).says_nothing()
+    assert dead.view(1).ranking().attrs["left_out"] == []  # alone, it is what was asked for
+    flat = replace(both, scores=replace(both.scores, top1=np.ones_like(both.scores.top1)))
+    assert flat.counted_views("top1") == list(range(views))
+
+
+def test_a_single_method_is_never_dead(both) -> None:
+    one = replace(
+        both, methods=both.methods[:1], scores=replace(both.scores, top1=np.ones_like(both.scores.top1[:1]))
+    )
+    assert not one.says_nothing("top1")

@@ -9,6 +9,9 @@ from roadworthy.evaluation import Result
 from roadworthy.report.findings import Findings
 from roadworthy.report.trust import reasons
 
+CONTROL = 0.02
+"""Gap of the gate on random masks."""
+
 
 def every_reason(result: Result) -> str:
     """All reasons for and against trusting a result, those too that the sentence only counts."""
@@ -82,10 +85,12 @@ def made_gate(result: Result, gaps: Mapping[str, float] | None = None) -> list[d
             "keep": keep,
             "imputer": "mean",
             "judge": 0.4,
-            "kar": 0.4 + wide.get(method, 0.01),
-            "gap": wide.get(method, 0.01),
-            "gap_low": wide.get(method, 0.01) - 0.03,
-            "gap_high": wide.get(method, 0.01) + 0.03,
+            "kar": 0.4 + wide.get(method, 0.01) + CONTROL,
+            "gap": wide.get(method, 0.01) + CONTROL,
+            "control": CONTROL,
+            "beyond": wide.get(method, 0.01),
+            "beyond_low": wide.get(method, 0.01) - 0.03,
+            "beyond_high": wide.get(method, 0.01) + 0.03,
         }
         for method in result.methods
         for keep in (0.06, 0.12)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from report_audits import every_reason, made_gate, made_leakage, made_patches
 from report_pages import HOSTILE, TAGS, Page
@@ -186,10 +189,11 @@ def test_the_gate_withholds_kar(make_retrained: Make, tmp_path: Path) -> None:
     assert (found.level, "leak" in found.above_random) == ("little", False)
     assert said(result, "Do not read KAR") == (
         "Do not read KAR of leak: with 12\u00a0% of the pixels kept and the mean fill for the others, networks "
-        "trained on its masks are right for 94\u00a0%, a judge blind to masks for 40\u00a0% on the same pixels."
+        "trained on its masks are right for 96\u00a0%, a judge blind to masks for 40\u00a0% on the same pixels (on "
+        "random masks they are ahead of it by 0.02)."
     )
     assert said(result, "Read KAR of grad with care, or run the gate on more test samples: with 12").endswith(
-        "on the same pixels, a gap that may be as wide as 0.12."
+        ", a gap that may be as wide as 0.12 beyond random masks."
     )
     assert "whether retrained networks read the class off the masks of grad the gate cannot tell" in found.trust
     page = page_of(result, tmp_path)
@@ -197,7 +201,7 @@ def test_the_gate_withholds_kar(make_retrained: Make, tmp_path: Path) -> None:
     assert shown["leak"][0] == shown["leak"][3] == shown["leak"][4] == "–"
     assert shown["ig"][0] == "1"
     assert "the same pixels, all others replaced by the mean fill." in page.text
-    assert page.text.count("a weak judge, or a network that adapts to such images better") == 1
+    assert page.text.count("a judge that is weak on every mask is behind too") == 1
     gates = {(row[0], row[1]): row[-1] for row in rows_after(page, "method", "kept")[:12]}
     assert gates["leak", "12\u00a0%"] == "withheld"
     assert gates["grad", "12\u00a0%"] == "cannot tell"
@@ -225,15 +229,26 @@ def test_what_is_withheld_is_printed_nowhere(make_retrained: Make, tmp_path: Pat
     assert road["leak"][2] == "1"
     assert road["ig"][0] == "1"
     assert road_agreement(found)[2] == 5
+    files = {
+        known["download"]: pd.read_csv(io.BytesIO(base64.b64decode(known["href"].partition("base64,")[2])))
+        for _, known in page.tags
+        if "download" in known
+    }
+    row = files["ranking.csv"].set_index("method").loc["leak"]
+    assert row[["rank", "score", "low", "high", "group", "sd", "lerf_area"]].isna().all()
+    assert row["withheld"].endswith("the mask itself adds 0.54 (0.51 to 0.57)")
+    pairs = files["pairwise.csv"]
+    assert pairs.loc[(pairs[["method", "other"]] == "leak").any(axis=1), "difference"].isna().all()
+    assert pairs["difference"].notna().sum() == 10
 
 
 def test_a_gap_of_which_nothing_is_known_does_not_pass(make_retrained: Make) -> None:
     result = make_retrained(PLANTED)
     for row in result.audit["gate"]:
-        row |= {"gap_high": None} if row["method"] == "grad" else {}
+        row |= {"beyond_high": None} if row["method"] == "grad" else {}
     assert list(Findings.of(result).gate_open) == ["grad"]
     assert verdict(result).level == "care"
-    assert said(result, "Read KAR of grad with care").endswith("on the same pixels.")
+    assert said(result, "Read KAR of grad with care").endswith("ahead of it by 0.02).")
 
 
 def test_roar_alone_has_no_gate(make_retrained: Make, tmp_path: Path) -> None:

@@ -149,9 +149,10 @@ def test_other_evaluations_have_no_fid(make_result: Make, tmp_path: Path) -> Non
 
 
 def test_an_unknown_gap_hides_no_known_one() -> None:
-    known = {"method": "a", "keep": 0.06, "kar": 0.9, "judge": 0.4, "gap": 0.5, "gap_low": 0.4, "gap_high": 0.6}
-    unknown = known | {"gap": float("nan"), "gap_high": float("nan")}
-    passing = known | {"gap": 0.0, "gap_high": 0.01}
+    known = {"method": "a", "keep": 0.06, "kar": 0.9, "judge": 0.4, "gap": 0.5, "control": 0.0}
+    known |= {"beyond": 0.5, "beyond_low": 0.4, "beyond_high": 0.6}
+    unknown = known | {"beyond": float("nan"), "beyond_high": float("nan")}
+    passing = known | {"beyond": 0.0, "beyond_high": 0.01}
     for rows, verdict_ in (([unknown, known], "withheld"), ([passing, unknown], "cannot tell")):
         assert [each["verdict"] for each in gate_verdict(rows)] == [verdict_]
         assert [each["verdict"] for each in gate_verdict(rows[::-1])] == [verdict_]

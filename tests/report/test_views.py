@@ -135,7 +135,7 @@ def test_a_judge_that_is_dead_is_told_first_and_counts_in_no_agreement(make_view
     ]
     assert verdict(result).trust.startswith(
         "Trust this little: the fine-tuned judge with mean fill and the fine-tuned judge with noisy-linear fill give "
-        "every method the same score everywhere"
+        "every method the same score everywhere, and are left out of the mean"
     )
     assert "(lowest Spearman between two of the 2 1.00)" in every_reason(result)
     page = page_of(result, tmp_path)
@@ -148,8 +148,28 @@ def test_a_judge_that_is_dead_is_told_first_and_counts_in_no_agreement(make_view
     assert trap[1:] == ["not found", "2 judges and fills rank no pair against each other"]
     first = page.text.index("Each judge and fill by itself", page.text.index("Ranking"))
     assert page.text.index("the fine-tuned judge with mean fill gives every method", first) < page.text.index(
-        "The score is the mean over these judges and fills", first
+        "The score is the mean over 2 of 4 judges and fills.", first
     )
+    assert page.text.count("counts in no agreement and not in the mean") == 2
+    assert (
+        "the mean over 2 of 4 judges and fills (the fine-tuned judge with mean fill and the fine-tuned judge with "
+        "noisy-linear fill left out: every method has the same score there)"
+    ) in page.text
+    assert "The mean over 2 of 4 judges and fills, each of which" in page.text
+    live = make_views([ONE, ONE], judges=("untouched",))
+    assert found.ranking["score"].tolist() == live.ranking()["score"].tolist()
+
+
+def test_where_all_judges_are_dead_all_count(make_views: Make, tmp_path: Path) -> None:
+    result = make_views([ONE, ONE], imputers=("mean",))
+    result.scores.top1[:, :, 1:] = np.arange(result.n) < 0.3 * result.n
+    found = Findings.of(result)
+    assert (found.live_views, found.mean_of) == ([], "2 judges and fills")
+    assert (found.ranking["score"] == 0).all()
+    assert "left out of the mean" not in verdict(result).trust
+    page = page_of(result, tmp_path)
+    assert "and not in the mean" not in page.text
+    assert "left out: every method" not in page.text
 
 
 def test_one_live_judge_is_one_judge(make_views: Make, tmp_path: Path) -> None:

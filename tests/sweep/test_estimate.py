@@ -25,6 +25,7 @@ RATES = Rates(
     score=0.002,
     degrade={"mean": 0.003, "noisy-linear": 0.004},
     audit=7.0,
+    fill=5.0,
     maps={"grad": 0.05, "ig, ig-sg": 0.5},
     map_bytes={"grad": 100, "ig, ig-sg": 300},
     counted=(),
@@ -76,9 +77,12 @@ def test_seconds_of_each_kind_of_job() -> None:
     two = Job("road", {"fractions": [0.1, 0.5, 0.9], "order": "lerf", "imputers": ["noisy-linear", "mean"]})
     assert seconds_of(two, RATES, COUNTS) == pytest.approx(20 * (0.001 + 3 * (0.006 + 0.005)))
     assert seconds_of(Job("audit", {}), RATES, COUNTS) == 7.0
-    assert seconds_of(Job("judge", {}), RATES, COUNTS) == pytest.approx(30 * 100 * (0.001 + 0.003 + 0.01))
-    gated = Job("audit", {"judge": "0123"})
-    assert seconds_of(gated, RATES, COUNTS) == pytest.approx(7.0 + 2 * 100 * 0.004 + 2 * 30 * 100 * 0.01)
+    assert seconds_of(Job("fill", {}), RATES, COUNTS) == 5.0
+    gate = {"mean": 2 * 100 * 0.004 + 2 * 30 * 100 * 0.01, "noisy-linear": 2 * 100 * 0.005 + 2 * 30 * 100 * 0.01}
+    judge = Job("judge", {"removal": {"imputer": "mean"}})
+    assert seconds_of(judge, RATES, COUNTS) == pytest.approx(30 * 100 * (0.001 + 0.003 + 0.01) + gate["mean"])
+    gated = Job("audit", {"judges": ["0123", "4567"], "imputers": ["mean", "noisy-linear"]})
+    assert seconds_of(gated, RATES, COUNTS) == pytest.approx(7.0 + sum(gate.values()))
     trained = training(removal={"imputer": "mean:0123"})
     assert seconds_of(trained, RATES, COUNTS) == pytest.approx(held)
 

@@ -43,6 +43,9 @@ def test_every_point_has_a_job_and_shared_ones_have_one() -> None:
     assert len(keys(found, "maps")) == 2 * 2
     assert len(keys(found, "road")) == 4
     assert len(keys(found, "audit")) == 3  # random masks are the control inside each
+    assert len(keys(found, "fill")) == len(keys(found, "judge")) == 1  # shared by the audits of all methods
+    for job in found.of_kind("audit"):
+        assert keys(found, "fill") | keys(found, "judge") < set(job.needs)
     assert len({job.key for job in found.jobs}) == len(found.jobs)
     assert set(found.points) == {"mean"}
     assert {row[-1] for row in found.points["mean"]} == keys(found, "train")

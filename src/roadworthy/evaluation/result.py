@@ -22,6 +22,7 @@ READOUTS = ("top1", "top5", "probability", "logit")
 FORMAT = 1
 _FAILED = re.compile(r"\d+ of \d+ [^:]* failed(:|$)")
 WORK = ("retrain", "maps", "road", "judge", "audit")
+_EQUAL = 1e-9  # scores that differ by less differ by the order of a sum
 COST = ("work", "method", "order", "fraction", "repeat", "seconds", "images")
 
 
@@ -96,7 +97,7 @@ class Result:
         repeats: length of the repeat axis. Repeats are of draws of ties and noise, or of independent trainings where
             ``retrained``, which share their seeds over methods, orders and fractions. Where there are several
             ``views``, the axis holds the repeats of the first view, then those of the second, and so on; scores and
-            curves are the mean over all of them.
+            curves are the mean over all of them that say something, see :meth:`counted_views`.
         ids: sample ids.
         scores: see :class:`Scores`.
         classes: class names; empty when unknown.
@@ -163,6 +164,27 @@ class Result:
         settings = self.settings | {"views": [views[index]], "imputer": views[index]["imputer"]}
         sheet = self.sheet if index == 0 else None
         return replace(self, repeats=each, scores=scores, settings=settings, sheet=sheet)
+
+    def says_nothing(self, readout: str | None = None) -> bool:
+        """Whether every method has the same score everywhere, so that nothing is ranked; never with one method.
+
+        Args:
+            readout: of which score; the strategy's own by default.
+        """
+        means = self.scores[readout or self.readout].mean(axis=(3, 4), dtype=float)
+        return len(means) > 1 and bool(np.ptp(means, axis=0).max() < _EQUAL)
+
+    def counted_views(self, readout: str | None = None) -> list[int]:
+        """Which of the ``views`` scores, curves and rankings are the mean over.
+
+        A view that says nothing, such as a judge at chance under its fill, would only pull the others' scores
+        together; where all say nothing, all count.
+
+        Args:
+            readout: of which score; the strategy's own by default.
+        """
+        every = list(range(len(self.views)))
+        return [index for index in every if not self.view(index).says_nothing(readout)] or every
 
     @property
     def retrained(self) -> bool:
@@ -255,7 +277,7 @@ class Result:
             the curve (of ROAR, or of KAR where it was run alone; see
             :func:`roadworthy.statistics.area_over_curve`), and over trainings ``sd`` and ``n`` of the score.
             ``attrs`` states score, direction, level, readout, ``unit`` (``"samples"`` or ``"trainings"``) and ``n``
-            of them.
+            of them, and in ``left_out`` the views that do not count: texts "judge with imputer fill".
         """
         if draws is None:  # p goes down to 2 / draws, and Holm multiplies it by the number of pairs
             draws = max(10_000, 30 * len(self.methods) * (len(self.methods) - 1))

@@ -16,6 +16,7 @@ import pandas as pd
 from roadworthy.errors import DataError, InputError
 from roadworthy.evaluation.result import COST, FORMAT, READOUTS, Result, Scores, Sheet, no_cost
 from roadworthy.evaluation.result_checks import check_sweep, checked_head, checked_scores, checked_sheet
+from roadworthy.evaluation.withheld import withheld_by_gate, without_withheld
 
 _SHEET_ARRAYS = ("labels", "images", "maps", "copies", "answers")
 _SHEET_BYTES = 2**30  # many times what an evaluation keeps; a file that claims more is not one
@@ -31,7 +32,7 @@ def write_result(result: Result, path: str | Path) -> Path:
     files: dict[str, Callable[[Path], Any]] = {
         "results.parquet": lambda file: result.table.to_parquet(file, index=False),
         "per_sample.parquet": lambda file: _write_per_sample(result, file),
-        "ranking.csv": lambda file: with_meaning(result.ranking()).to_csv(file, index=False),
+        "ranking.csv": lambda file: handed_on(result, result.ranking()).to_csv(file, index=False),
     }
     sheet = result.sheet
     if sheet is not None:
@@ -65,9 +66,15 @@ def _all_at_once(folder: Path, files: dict[str, Callable[[Path], Any]]) -> None:
             written.unlink(missing_ok=True)
 
 
-def with_meaning(ranking: pd.DataFrame) -> pd.DataFrame:
-    """Return a ranking with what its attrs say as columns, as a CSV file must: score_name, direction, readout, ..."""
+def handed_on(result: Result, ranking: pd.DataFrame) -> pd.DataFrame:
+    """Return a ranking as a CSV file has it: what its attrs say as columns, and nothing that the gate withholds.
+
+    Args:
+        result: what it is of.
+        ranking: what :meth:`Result.ranking` returns.
+    """
     attrs = ranking.attrs
+    ranking = without_withheld(ranking, withheld_by_gate(result))
     return ranking.assign(score_name=attrs["score"], **{name: attrs[name] for name in _MEANING})
 
 

@@ -109,7 +109,7 @@ class Retraining:
         """Audit the masks of the training samples for leakage."""
         if self.audit == "off" or not self._maps["train"]:
             return {}
-        from roadworthy.evaluation.audit.training import audit_gate, audit_training, judge_of_gate
+        from roadworthy.evaluation.audit.training import audit_gate, audit_training, gate_for, judge_of_gate
 
         shared: dict[str, Any] = {"strategy": self.strategy, "mean": filler.mean, "seed": self.seed}
         leakage = audit_training(
@@ -123,9 +123,10 @@ class Retraining:
         if "lerf" not in self.strategy.orders:  # the gate stands in front of what is kept and retrained
             return {"leakage": leakage}
         shared |= {"normalize": self.normalize, "output": self.output, "device": self.device}
-        judge = judge_of_gate(self.model, self.train, **shared)
+        shared["imputer"] = filler.imputer
+        gate = gate_for(judge_of_gate(self.model, self.train, **shared), self.train, self.test, **shared)
         maps = {name: (rows, self._maps["test"][name]) for name, rows in self._maps["train"].items()}
-        return {"leakage": leakage, "gate": audit_gate(judge, self.train, self.test, maps, **shared)}
+        return {"leakage": leakage, "gate": audit_gate(gate, maps)}
 
     def _point(self, retrainer: Retrainer, degrader: Degrader, treatment: Treatment) -> Point:
         maps = {part: rows.get(treatment.method) for part, rows in self._maps.items()}

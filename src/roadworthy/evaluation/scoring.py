@@ -54,13 +54,23 @@ def score(
 
 
 def over_samples(result: Result, readout: str) -> np.ndarray:
-    """Return [method, order, fraction, sample]: the mean over repeats."""
-    return np.asarray(result.scores[readout].mean(axis=3, dtype=np.float64))
+    """Return [method, order, fraction, sample]: the mean over the repeats of the views that count."""
+    return np.asarray(_counted(result, readout).mean(axis=3, dtype=np.float64))
 
 
 def per_repeat(result: Result, readout: str) -> np.ndarray:
-    """Return [method, order, fraction, repeat]: the mean over samples."""
-    return np.asarray(result.scores[readout].mean(axis=-1, dtype=np.float64))
+    """Return [method, order, fraction, repeat]: the mean over samples, for the repeats of the views that count."""
+    return np.asarray(_counted(result, readout).mean(axis=-1, dtype=np.float64))
+
+
+def _counted(result: Result, readout: str) -> np.ndarray:
+    """Return the scores of the views that count; those of one view lie next to each other."""
+    values, views = result.scores[readout], len(result.views)
+    counted = result.counted_views(readout)
+    if len(counted) == views:
+        return values
+    cells = np.arange(result.repeats).reshape(views, -1)[counted]
+    return values[:, :, :, cells.ravel()]
 
 
 def ranking(result: Result, readout: str, level: float, draws: int, seed: int) -> pd.DataFrame:
@@ -86,7 +96,9 @@ def ranking(result: Result, readout: str, level: float, draws: int, seed: int) -
         frame.attrs |= {"aoc": f"{_ORDERS[order]}, {'higher' if order == 'morf' else 'lower'} is better"}
     elif result.repeats > len(result.views):
         frame["repeat_sd"] = column(_sd_over_repeats(result, readout))
-    frame.attrs |= {"score": name, "readout": readout, "unit": result.unit, "samples": result.n}
+    counted = result.counted_views(readout)
+    left_out = [f"{v['judge']} with {v['imputer']} fill" for i, v in enumerate(result.views) if i not in counted]
+    frame.attrs |= {"score": name, "readout": readout, "unit": result.unit, "samples": result.n, "left_out": left_out}
     return frame
 
 
@@ -119,6 +131,6 @@ def _points(result: Result, **columns: np.ndarray) -> pd.DataFrame:
 
 def _sd_over_repeats(result: Result, readout: str) -> np.ndarray:
     values = per_repeat(result, readout)  # views lie one after the other: repeat r is the mean of theirs
-    values = values.reshape(*values.shape[:3], len(result.views), -1).mean(axis=3)
+    values = values.reshape(*values.shape[:3], -1, result.repeats // len(result.views)).mean(axis=3)
     scores, _, _ = score(values, result.orders, result.fractions, result.average)
     return np.asarray(scores.std(axis=-1, ddof=1))

@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from roadworthy.report.audits import CLEAN, LEAKS, OPEN, GateRow, Leakage, gate_of, leakage_of
+from roadworthy.evaluation.audit.gate_rule import GateRow
+from roadworthy.report.audits import CLEAN, LEAKS, OPEN, Leakage, gate_of, leakage_of
 from roadworthy.report.beside import road_agreement
 from roadworthy.report.controls import missing_controls
 from roadworthy.report.fidelity import fidelities
@@ -124,7 +125,8 @@ def _gate(found: Findings) -> Iterator[Advice]:
     for name, row in found.gated.items():
         yield Advice(f"Do not read KAR of {clean(name)}: {_held(row)}.", "gate")
     for name, row in found.gate_open.items():
-        reach = "" if math.isnan(row.high) else f", a gap that may be as wide as {number(row.high, 2)}"
+        high = row.beyond_high
+        reach = "" if math.isnan(high) else f", a gap that may be as wide as {number(high, 2)} beyond random masks"
         yield Advice(
             f"Read KAR of {clean(name)} with care, or run the gate on more test samples: {_held(row)}{reach}.", "gate"
         )
@@ -138,7 +140,7 @@ def _held(row: GateRow) -> str:
     return (
         f"with {percent(row.keep)} of the pixels kept{f' and {fill} for the others' if fill else ''}, networks "
         f"trained on its masks are right for {percent(row.kar)}, a judge blind to masks for {percent(row.judge)} on "
-        "the same pixels"
+        f"the same pixels (on random masks they are ahead of it by {number(row.control, 2)})"
     )
 
 

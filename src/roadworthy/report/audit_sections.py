@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from roadworthy import statistics
-from roadworthy.evaluation.audit.gate_rule import THRESHOLD
-from roadworthy.report.audits import CLEAN, LEAKS, FillRow, GateRow, Leakage, MaskRow, gate_of, leakage_of, patches_of
+from roadworthy.evaluation.audit.gate_rule import THRESHOLD, GateRow
+from roadworthy.report.audits import CLEAN, LEAKS, FillRow, Leakage, MaskRow, gate_of, leakage_of, patches_of
 from roadworthy.report.findings import Findings
 from roadworthy.report.gate import PASSES, WITHHELD, fill_words, gate_verdicts
 from roadworthy.report.leaks import intact, leaked, reach
@@ -150,15 +150,26 @@ def gate_section(found: Findings) -> str:
     rows = gate_of(found.result)
     if not rows:
         return ""
-    heads = ("method", "kept", "retrained (KAR)", "fine-tuned judge", "gap", "interval", "gate")
+    heads = (
+        "method",
+        "kept",
+        "retrained (KAR)",
+        "fine-tuned judge",
+        "gap",
+        "on random masks",
+        "beyond",
+        "interval",
+        "gate",
+    )
     fill = fill_words(rows)
     filled = f", all others replaced by {escape(fill)}" if fill else ""
     caption = (
         "Accuracy of a network retrained on the kept pixels of a method (KAR) and of one judge that was fine-tuned "
         f"on random masks, on the same pixels{filled}. The judge is blind to where a method puts its mask, so a gap "
-        "is what the mask adds; a weak judge, or a network that adapts to such images better than the judge did, can "
-        f"look like a gap too. KAR of a method is withheld where its gap is above {number(THRESHOLD, 2)} at any "
-        "share kept; where only the interval of a gap reaches beyond, it cannot be told."
+        "is what the mask adds; but a judge that is weak on every mask is behind too. So the gap on random masks, "
+        "which hold no code, is taken off where it is above 0: <i>beyond</i> is what is left, with its interval. KAR "
+        f"of a method is withheld where that is above {number(THRESHOLD, 2)} at any share kept; where only the interval reaches "
+        "beyond, it cannot be told."
     )
     head = [head_cell(text, "" if 0 < i < len(heads) - 1 else "left") for i, text in enumerate(heads)]
     said = gate_verdicts(found.result)
@@ -171,8 +182,8 @@ def _gate_row(row: GateRow, word: str) -> str:
         percent(row.keep),
         percent(row.kar),
         percent(row.judge),
-        "–" if math.isnan(row.gap) else signed(row.gap),
-        interval(row.low, row.high),
+        *("–" if math.isnan(value) else signed(value) for value in (row.gap, row.control, row.beyond)),
+        interval(row.beyond_low, row.beyond_high),
     )
     filled = "".join(f"<td>{cell}</td>" for cell in cells)
     return f'<tr>{row_head(row.method)}{filled}<td class="left {mark}">{word}</td></tr>'

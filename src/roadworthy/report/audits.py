@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from roadworthy.evaluation.audit.gate_rule import GateRow, gate_rows
+from roadworthy.evaluation.audit.recorded import count_of, number_of, rows_of, text_of
 from roadworthy.evaluation.result import Result
 from roadworthy.report.words import order_words
 
-_MOST = 1e15  # no number of an audit comes near; beyond it, infinity included, a file is damaged
 LEAKS, CLEAN, OPEN = "leaks", "does not leak", "cannot tell"
 
 
@@ -134,23 +135,6 @@ def _names(verdict: LeakVerdict, row: MaskRow) -> bool:
 
 
 @dataclass(frozen=True)
-class GateRow:
-    """A network retrained on kept pixels against the fine-tuned judge on the same pixels: what the mask adds.
-
-    ``imputer`` is what filled the others; empty where it was not recorded.
-    """
-
-    method: str
-    keep: float
-    kar: float
-    judge: float
-    gap: float
-    low: float
-    high: float
-    imputer: str = ""
-
-
-@dataclass(frozen=True)
 class PatchScore:
     """A method's score in single-patch deletion, and for how many samples it is undefined."""
 
@@ -179,43 +163,38 @@ def leakage_of(result: Result) -> Leakage | None:
     found = _part(result, "leakage")
     if not isinstance(found, Mapping) or not found:
         return None
-    chance = (_number(found, "chance"), _number(found, "chance_low"), _number(found, "chance_high"))
+    chance = (number_of(found, "chance"), number_of(found, "chance_low"), number_of(found, "chance_high"))
     return Leakage(
-        n=_count(found, "n"),
-        effort=_text(found, "effort"),
-        target=_text(found, "target"),
+        n=count_of(found, "n"),
+        effort=text_of(found, "effort"),
+        target=text_of(found, "target"),
         chance=chance,
-        masks=tuple(map(_mask_row, _rows(found.get("masks")))),
+        masks=tuple(map(_mask_row, rows_of(found.get("masks")))),
         fills=tuple(
             FillRow(
-                _text(row, "imputer"), *(_number(row, key) for key in ("fraction", "error", "low", "high", "base"))
+                text_of(row, "imputer"),
+                *(number_of(row, key) for key in ("fraction", "error", "low", "high", "base")),
             )
-            for row in _rows(found.get("imputers"))
+            for row in rows_of(found.get("imputers"))
         ),
         verdicts=tuple(
-            LeakVerdict(*(_text(row, key) for key in ("imputer", "method", "verdict", "why")))
-            for row in _rows(found.get("verdicts"))
+            LeakVerdict(*(text_of(row, key) for key in ("imputer", "method", "verdict", "why")))
+            for row in rows_of(found.get("verdicts"))
         ),
     )
 
 
 def _mask_row(row: Mapping[str, Any]) -> MaskRow:
     keys = ("fraction", "accuracy", "low", "high", "random", "random_low", "random_high")
-    numbers = {key: _number(row, key) for key in keys}
-    bits = (_number(row, "bits_low"), _number(row, "bits_high"))
-    balanced = (_number(row, "balanced_accuracy"), _number(row, "balanced_chance"))
-    return MaskRow(_text(row, "method"), _text(row, "order"), **numbers, bits=bits, balanced=balanced)
+    numbers = {key: number_of(row, key) for key in keys}
+    bits = (number_of(row, "bits_low"), number_of(row, "bits_high"))
+    balanced = (number_of(row, "balanced_accuracy"), number_of(row, "balanced_chance"))
+    return MaskRow(text_of(row, "method"), text_of(row, "order"), **numbers, bits=bits, balanced=balanced)
 
 
 def gate_of(result: Result) -> list[GateRow]:
     """Return the rows of the gate; empty where it was not run."""
-    return [_gate_row(row) for row in _rows(_part(result, "gate"))]
-
-
-def _gate_row(row: Mapping[str, Any]) -> GateRow:
-    keys = {"keep": "keep", "kar": "kar", "judge": "judge", "gap": "gap", "low": "gap_low", "high": "gap_high"}
-    numbers = {field: _number(row, key) for field, key in keys.items()}
-    return GateRow(_text(row, "method"), **numbers, imputer=_text(row, "imputer"))
+    return gate_rows(_part(result, "gate"))
 
 
 def patches_of(result: Result) -> Patches | None:
@@ -226,34 +205,17 @@ def patches_of(result: Result) -> Patches | None:
         return None
     rows = tuple(
         PatchScore(
-            str(method), _number(row, "score"), _number(row, "low"), _number(row, "high"), _count(row, "undefined")
+            str(method),
+            number_of(row, "score"),
+            number_of(row, "low"),
+            number_of(row, "high"),
+            count_of(row, "undefined"),
         )
         for method, row in scores.items()
         if isinstance(row, Mapping)
     )
-    return Patches(_count(found, "grid"), rows) if rows else None
+    return Patches(count_of(found, "grid"), rows) if rows else None
 
 
 def _part(result: Result, name: str) -> Any:
     return result.audit.get(name)
-
-
-def _rows(found: Any) -> list[Mapping[str, Any]]:
-    return [row for row in found if isinstance(row, Mapping)] if isinstance(found, list | tuple) else []
-
-
-def _text(row: Mapping[str, Any], name: str) -> str:
-    return str(row.get(name, ""))
-
-
-def _number(row: Mapping[str, Any], name: str) -> float:
-    """A number by name; what is missing or is no number is NaN, shown as a dash."""
-    value = row.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return math.nan
-    return float(value) if abs(value) < _MOST else math.nan
-
-
-def _count(row: Mapping[str, Any], name: str) -> int:
-    value = _number(row, name)
-    return 0 if math.isnan(value) else int(value)

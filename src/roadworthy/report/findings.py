@@ -13,15 +13,14 @@ import pandas as pd
 
 from roadworthy import statistics
 from roadworthy.errors import InputError
+from roadworthy.evaluation.audit.gate_rule import GateRow
 from roadworthy.evaluation.result import Result
-from roadworthy.report.audits import GateRow
 from roadworthy.report.gate import UNSURE, WITHHELD, judged_so
 from roadworthy.report.styles import is_control
 from roadworthy.report.text import number
 from roadworthy.report.words import READOUTS, OrderWords, ReadoutWords, order_words, readout_words
 
 Standing = Literal["above", "open", "below", "unknown"]
-_EQUAL = 1e-9  # scores that differ by less differ by the order of a sum
 
 
 @dataclass(frozen=True)
@@ -112,13 +111,20 @@ class Findings:
     @cached_property
     def dead(self) -> bool:
         """Whether every method has the same score everywhere, so that nothing is ranked; never with one method."""
-        means = self.result.scores[self.readout].mean(axis=(3, 4), dtype=float)
-        return len(means) > 1 and bool(np.ptp(means, axis=0).max() < _EQUAL)
+        return self.result.says_nothing(self.readout)
 
     @property
     def live_views(self) -> list[View]:
-        """The views that rank the methods: all but those in which every method has the same score everywhere."""
+        """The views that rank the methods, and that the scores are the mean over; none where all are dead."""
         return [view for view in self.views if not view.found.dead]
+
+    @property
+    def mean_of(self) -> str:
+        """Say what scores are the mean over, as in "2 of 3 judges and fills"; empty with one view."""
+        live, every = len(self.live_views), len(self.views)
+        if not every:
+            return ""
+        return f"{live} of {every} judges and fills" if 0 < live < every else f"{every} judges and fills"
 
     @cached_property
     def view_agreement(self) -> np.ndarray:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from roadworthy.evaluation.audit.gate_rule import gate_verdict
+from roadworthy.evaluation.audit.gate_rule import GateRow, gate_verdict
 from roadworthy.evaluation.result import Result
-from roadworthy.report.audits import GateRow, gate_of
+from roadworthy.report.audits import gate_of
 from roadworthy.report.text import clean, listed
 
 WITHHELD, UNSURE, PASSES = "withheld", "cannot tell", "passes"
@@ -20,19 +20,15 @@ def gate_verdicts(result: Result) -> dict[str, str]:
         >>> gate_verdicts(result)  # doctest: +SKIP
         {'ig': 'passes', 'grad': 'withheld'}
     """
-    names = ("method", "keep", "kar", "judge", "gap", "gap_low", "gap_high")
-    rows = [
-        dict(zip(names, (r.method, r.keep, r.kar, r.judge, r.gap, r.low, r.high), strict=True))
-        for r in gate_of(result)
-    ]
+    rows = [vars(row) for row in gate_of(result)]
     return {found["method"]: found["verdict"] for found in gate_verdict(rows)}
 
 
 def judged_so(result: Result, verdict: str) -> dict[str, GateRow]:
     """Return the methods of that verdict, each with the row it rests on, the gravest last.
 
-    Withheld is the widest gap; where it cannot be told, the interval that reaches farthest. Empty where KAR was not
-    run.
+    Withheld is the widest gap beyond random masks; where it cannot be told, the interval that reaches farthest. Empty
+    where KAR was not run.
     """
     if not result.retrained or "lerf" not in result.orders:
         return {}
@@ -42,7 +38,7 @@ def judged_so(result: Result, verdict: str) -> dict[str, GateRow]:
 
 
 def _gravity(row: GateRow, verdict: str) -> float:
-    value = row.gap if verdict == WITHHELD else row.high
+    value = row.beyond if verdict == WITHHELD else row.beyond_high
     if math.isnan(value):  # of a gap nothing is known; of the end of an interval, it may be anything
         return -math.inf if verdict == WITHHELD else math.inf
     return value
@@ -52,7 +48,7 @@ def fill_words(rows: Iterable[GateRow]) -> str:
     """Say what filled the pixels that were removed; empty where it was not recorded.
 
     Example:
-        >>> fill_words([GateRow("ig", 0.1, 0.9, 0.5, 0.4, 0.3, 0.5, "mean")])
+        >>> fill_words([GateRow("ig", 0.1, 0.9, 0.5, 0.4, 0.0, 0.4, 0.3, 0.5, "mean")])
         'the mean fill'
     """
     names = [clean(name) for name in dict.fromkeys(row.imputer for row in rows) if name]

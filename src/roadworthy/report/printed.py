@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
+from roadworthy.evaluation.withheld import without_withheld
 from roadworthy.report.findings import Findings
-
-_SCORED = ("score", "low", "high", "group", "sd", "repeat_sd", "lerf_area")
 
 
 def printed_ranking(found: Findings) -> pd.DataFrame:
@@ -25,8 +24,7 @@ def printed_ranking(found: Findings) -> pd.DataFrame:
         >>> printed_ranking(Findings.of(result))["rank"].tolist()  # doctest: +SKIP
         ['–', '1', '2']
     """
-    shown = found.shown.astype(object).where(found.shown.notna(), "–")
+    kept = without_withheld(found.shown, dict.fromkeys(found.gated, "gate")).drop(columns="withheld", errors="ignore")
+    shown = kept.astype(object).where(kept.notna() & (kept != ""), "–")
     shown["rank"] = [found.rank(method) for method in found.methods]
-    held = shown["method"].isin(list(found.gated))
-    shown.loc[held, [column for column in _SCORED if column in shown]] = "–"
     return shown

@@ -9,7 +9,8 @@ import pandas as pd
 
 from roadworthy.evaluation.concordance import concordance_of
 from roadworthy.evaluation.result import Result
-from roadworthy.evaluation.result_files import with_meaning
+from roadworthy.evaluation.result_files import handed_on
+from roadworthy.evaluation.withheld import pairs_without_withheld, withheld_by_gate
 from roadworthy.report import audit_sections, retrained, tables
 from roadworthy.report.chart import switches
 from roadworthy.report.concordance import concordance_section
@@ -92,8 +93,8 @@ def _curves(material: Material) -> str:
 
 
 def _mean_of_views(material: Material) -> str:
-    count = len(material.main.views)
-    return f" The mean over {count} judges and fills, each of which has a ranking of its own below." if count else ""
+    over = material.main.mean_of
+    return f" The mean over {over}, each of which has a ranking of its own below." if over else ""
 
 
 def _question(result: Result) -> str:
@@ -157,14 +158,14 @@ def _settings(result: Result) -> str:
 def _downloads(material: Material) -> str:
     main = material.main.ranking
     curves = [frame.assign(readout=key) for key, frame in material.curves.items()]
-    frames = {"ranking.csv": with_meaning(main), "curves.csv": pd.concat(curves, ignore_index=True)}
+    frames = {"ranking.csv": handed_on(material.result, main), "curves.csv": pd.concat(curves, ignore_index=True)}
     if material.result.retrained:
         points = [material.result.over_repeats(key).assign(readout=key) for key in material.curves]
         frames["points.csv"] = pd.concat(points, ignore_index=True)
     if len(material.result.cost):
         frames["cost.csv"] = material.result.cost
     if len(main) > 1:
-        frames["pairwise.csv"] = pairwise_table(main)
+        frames["pairwise.csv"] = pairs_without_withheld(pairwise_table(main), withheld_by_gate(material.result))
     links = "".join(
         f'<a class="button" download="{file}" href="data:text/csv;base64,{_base64_csv(frame)}">{file}</a>'
         for file, frame in frames.items()

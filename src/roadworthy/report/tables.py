@@ -22,7 +22,7 @@ from roadworthy.report.findings import (
     words_of,
 )
 from roadworthy.report.styles import is_control
-from roadworthy.report.text import escape, listed, number, p_value, percent, signed
+from roadworthy.report.text import clean, escape, listed, number, p_value, percent, signed
 
 _STANDING: dict[Standing, str] = {"above": "better", "open": "not told apart", "below": "worse", "unknown": "–"}
 _COLUMNS = {"tied_share": "tied units"}
@@ -66,7 +66,11 @@ def ranking_table(found: Findings) -> str:
 
 
 def _mean_of_views(found: Findings) -> str:
-    return f", the mean over {len(found.views)} judges and fills" if found.views else ""
+    if not found.views:
+        return ""
+    dead = [clean(view.label) for view in found.views if view.found.dead]
+    left = f" ({listed(dead)} left out: every method has the same score there)" if found.live_views and dead else ""
+    return escape(f", the mean over {found.mean_of}{left}")
 
 
 _WITHHELD = {
@@ -158,7 +162,7 @@ def _ranking_row(found: Findings, row: pd.Series, bounds: tuple[float, float]) -
         *(f"<td>{_area(row, order, held)}</td>" for order in orders_of(found.result)),
         *([f"<td>{number(smooth.get(method), 2)}</td>"] if smooth else []),
         *(
-            f"<td>{'–' if held and column != 'aoc' else number(row[column])}</td>"
+            f"<td>{'–' if held and not (column == 'aoc' and 'morf_area' in row) else number(row[column])}</td>"
             for column in _EXTRA
             if column in row
         ),

@@ -110,6 +110,7 @@ def _dead(found: Findings) -> list[Reason]:
         return []
     hit = [clean(view.label) for view in found.views if view.found.dead]
     text = f"{listed(hit)} give{'' if len(hit) > 1 else 's'} every method the same score everywhere"
+    text += f", and {'are' if len(hit) > 1 else 'is'} left out of the mean" if found.live_views else ""
     return [Reason("little", text, "views")] if hit else []
 
 
@@ -277,7 +278,7 @@ def _said_of_masks(found: Findings, audit: Leakage, verdict: str, imputers: list
 def _gate(found: Findings) -> list[Reason]:
     given = []
     if found.gated:
-        rows = [f"{clean(row.method)}, by {number(row.gap, 2)}" for row in found.gated.values()]
+        rows = [f"{clean(row.method)}, by {number(row.beyond, 2)}" for row in found.gated.values()]
         text = f"retrained networks read the class off the masks of {listed(rows, 4)} of accuracy"
         given.append(Reason("little", text, "gate"))
     if found.gate_open:

@@ -122,7 +122,7 @@ def _leads(found: Findings) -> str:
 def _withheld(found: Findings) -> str:
     return listed(
         [
-            f"{clean(name)} (its mask adds {number(row.gap, 2)} of accuracy at {percent(row.keep)} kept)"
+            f"{clean(name)} (its mask adds {number(row.beyond, 2)} of accuracy at {percent(row.keep)} kept)"
             for name, row in found.gated.items()
         ],
         4,
@@ -175,8 +175,8 @@ def _led(found: Findings, best: str) -> str:
         ahead = found.led_by(view)
         if ahead:
             return (
-                f"No single leader: {_scored(found, best)} comes first over the mean of {len(found.views)} judges "
-                f"and fills, but for {clean(view.label)} {listed([clean(name) for name in ahead], 3)} "
+                f"No single leader: {_scored(found, best)} comes first over the mean of {found.mean_of}"
+                f", but for {clean(view.label)} {listed([clean(name) for name in ahead], 3)} "
                 f"{'is' if len(ahead) == 1 else 'are'} above it; over that mean it is"
             )
     return f"{_scored(found, best)} leads"

@@ -14,7 +14,7 @@ def views_section(found: Findings) -> str:
     if not found.views:
         return ""
     intro = (
-        "<p>The score is the mean over these judges and fills. A rank is printed only where none of them turns round "
+        f"<p>The score is the mean over {found.mean_of}. A rank is printed only where none of them turns round "
         "a pair of methods that another tells apart: what depends on who is asked is no property of a method.</p>"
     )
     return _dead(found) + intro + _side_by_side(found) + _disputes(found.disputes) + _agreement(found)
@@ -23,7 +23,7 @@ def views_section(found: Findings) -> str:
 def _dead(found: Findings) -> str:
     lines = [
         f"<li>{escape(view.label)} gives every method the same score everywhere: it ranks nothing, and counts in no "
-        "agreement. Look for the fault in this judge first.</li>"
+        f"agreement{' and not in the mean' if found.live_views else ''}. Look for the fault in this judge first.</li>"
         for view in found.views
         if view.found.dead
     ]

@@ -121,7 +121,8 @@ def _result(
         from roadworthy.evaluation.audit.training import merged
 
         result.audit["leakage"] = merged([head["leakage"] for head in audits], imputer)
-        gate = [row for head in audits for row in head.get("gate", ())]
+        place = list(plan.points).index(imputer)
+        gate = [row for head in audits if "gate" in head for row in head["gate"][place]]
         result.audit |= {"gate": gate} if gate else {}
     return result
 
@@ -189,7 +190,8 @@ def _cost(plan: Plan, there: set[str], read: Callable[[str], Record]) -> list[tu
             continue
         head = read(job.key).head
         what = ", ".join(head["sources"]) if job.kind == "maps" else job.label.partition(" of ")[2]
-        rows.append((job.kind, what, "", 0.0, 0, float(head["seconds"]), int(head["images"])))
+        work = "audit" if job.kind == "fill" else job.kind
+        rows.append((work, what, "", 0.0, 0, float(head["seconds"]), int(head["images"])))
     return rows
 
 
@@ -219,6 +221,7 @@ def _missing(plan: Plan, store: Store, there: set[str]) -> list[str]:
         kind, state = name.split("/")
         what = {
             "train": "trainings", "maps": "sets of maps", "road": "comparisons with ROAD", "audit": "audits of masks",
+            "fill": "audits of fills",
             "judge": "judges of the gate",
         }[kind]  # fmt: skip
         total = len(plan.of_kind(kind))

@@ -107,12 +107,10 @@ def seconds_of(job: Job, rates: Rates, counts: Mapping[str, int]) -> float:
         copies = (2 if job.spec["order"] == "both" else 1) * len(job.spec["fractions"])
         each = sum(rates.degrade.get(fill_name(imputer), 0.0) + rates.score for imputer in job.spec["imputers"])
         return counts["test"] * (rates.read + copies * each)
+    if job.kind == "fill":
+        return rates.fill
     if job.kind in ("audit", "judge"):
-        filled = counts["train"] * (rates.read + rates.degrade.get("mean", 0.0))
-        if job.kind == "judge":
-            return judge_images(counts["train"]) * (filled / counts["train"] + rates.train)
-        gate = 2 * filled + gate_images(counts["train"]) * rates.train if "judge" in job.spec else 0.0
-        return rates.audit + gate
+        return _audit_seconds(job, rates, counts["train"])
     steps = epochs_of(job.spec["recipe"], counts["train"])
     removal = job.spec.get("removal")
     prepare = rates.read + (rates.degrade.get(fill_name(removal["imputer"]), 0.0) if removal else 0.0)
@@ -122,6 +120,21 @@ def seconds_of(job: Job, rates: Rates, counts: Mapping[str, int]) -> float:
     share = job.spec.get("processes", 1)
     test = counts["test"] * (prepare + rates.score)
     return counts["train"] * (passes * prepare + steps * rates.train / share) + test
+
+
+def _audit_seconds(job: Job, rates: Rates, count: int) -> float:
+    """Return the seconds of an audit of masks with its gates, or of a judge with its control."""
+
+    def filled(imputer: str) -> float:
+        return rates.read + rates.degrade.get(fill_name(imputer), 0.0)
+
+    def gate(imputer: str) -> float:
+        return 2 * count * filled(imputer) + gate_images(count) * rates.train
+
+    if job.kind == "judge":
+        imputer = job.spec["removal"]["imputer"]
+        return judge_images(count) * (filled(imputer) + rates.train) + gate(imputer)
+    return rates.audit + sum(map(gate, job.spec["imputers"] if "judges" in job.spec else ()))
 
 
 def epochs_of(recipe: Mapping[str, Any], count: int) -> float:

@@ -78,7 +78,7 @@ def judge_images(count: int) -> int:
 
 
 def gate_images(count: int) -> int:
-    """Return how many images the gate's two networks of a method are trained on, repetitions counted."""
+    """Return how many images the gate's two networks of a method and a fill are trained on, repetitions counted."""
     return 2 * count * epochs_for(count, GATE)
 
 
@@ -159,10 +159,11 @@ class _Planner:
         chosen = self.methods if self.experiment.compare_road else ()
         road = {name: self._add(self._road(name, base, maps.get(name))) for name in chosen}
         audited = maps if self.experiment.audit != "off" else {}
-        judge = ""
+        fills = [self._add(self._fill_audit(imputer)) for imputer in self.imputers] if audited else []
+        judges: list[str] = []
         if audited and "lerf" in self.strategy.orders:  # the gate stands in front of what is kept and retrained
-            judge = self._add(self._judge(base))
-        audits = {name: self._add(self._audit(name, about, judge)) for name, about in audited.items()}
+            judges = [self._add(self._judge(base, imputer)) for imputer in self.imputers]
+        audits = {name: self._add(self._audit(name, about, fills, judges)) for name, about in audited.items()}
         facts = {**self._facts(), "road": road, "audits": audits}
         return Plan(list(self.jobs.values()), points, facts, self._runtime(base))
 
@@ -220,8 +221,7 @@ class _Planner:
             about |= {"order": treatment.order}
             spec["maps"], needs = maps[treatment.method]
         spec["treatment"] = about
-        with_imputer = f", {imputer}" if len(self.imputers) > 1 else ""
-        label = f"{treatment}{with_imputer}, repeat {repeat}"
+        label = f"{treatment}{self._with(imputer)}, repeat {repeat}"
         return Job("train", spec, needs, label, float(self._train_images()))
 
     def _fill(self, imputer: str) -> str:
@@ -322,20 +322,38 @@ class _Planner:
         cost = len(self.data.test) * copies / 3
         return Job("road", spec, tuple(needs), f"ROAD of {name}", cost)
 
-    def _judge(self, base: dict[str, Any]) -> Job:
-        strategy = self.strategy
-        spec = {
-            **self.common,
-            "base": base,
-            "removal": {"unit": strategy.unit},
-            "seed": self.experiment.seed,
-        }
+    def _judge(self, base: dict[str, Any], imputer: str) -> Job:
+        strategy, count = self.strategy, len(self.data.train)
+        spec = {**self.common, "base": base, "removal": self._fill_fields(imputer), "seed": self.experiment.seed}
         if strategy.mean is not None:
             spec["mean"] = list(strategy.mean)
         needs = tuple(key for name, key in base.items() if name == "trained")
-        return Job("judge", spec, needs, "judge of the gate", float(judge_images(len(self.data.train))))
+        label = f"judge of the gate{self._with(imputer)}"
+        return Job("judge", spec, needs, label, float(judge_images(count) + gate_images(count)))
 
-    def _audit(self, name: str, maps: tuple[dict[str, Any], tuple[str, ...]], judge: str) -> Job:
+    def _fill_audit(self, imputer: str) -> Job:
+        spec = {
+            **self.common,
+            "removal": self._fill_fields(imputer),
+            "fractions": list(self.strategy.fractions),
+            "seed": self.experiment.seed,
+            "effort": self.experiment.audit,
+        }
+        if self.strategy.mean is not None:
+            spec["mean"] = list(self.strategy.mean)
+        return Job("fill", spec, (), f"audit of the {imputer} fill", float(len(self.data.train)) / 8)
+
+    def _fill_fields(self, imputer: str) -> dict[str, Any]:
+        """Return the fields of the strategy that matter to a fill of whatever is removed."""
+        found = {"imputer": self._fill(imputer), "unit": self.strategy.unit}
+        return found | {"noise": self.strategy.noise} if imputer == "noisy-linear" else found
+
+    def _with(self, imputer: str) -> str:
+        return f", {imputer}" if len(self.imputers) > 1 else ""
+
+    def _audit(
+        self, name: str, maps: tuple[dict[str, Any], tuple[str, ...]], fills: list[str], judges: list[str]
+    ) -> Job:
         strategy = self.strategy
         fields = ("order", "unit", "sign", "reduction", "noise", "ties")
         spec = {
@@ -344,18 +362,20 @@ class _Planner:
             "maps": maps[0],
             "fractions": list(strategy.fractions),
             "imputers": [self._fill(imputer) for imputer in self.imputers],
+            "fills": fills,
             "removal": {field: getattr(strategy, field) for field in fields},
             "seed": self.experiment.seed,
             "effort": self.experiment.audit,
         }
         if strategy.mean is not None:
             spec["mean"] = list(strategy.mean)
-        if judge:
-            spec["judge"] = judge
-            cost = float(gate_images(len(self.data.train)))
-            return Job("audit", spec, (*maps[1], judge), f"audit of {name}", cost)
+        label, count = f"audit of {name}", len(self.data.train)
+        if judges:
+            spec["judges"] = judges
+            cost = float(len(judges) * gate_images(count))
+            return Job("audit", spec, (*maps[1], *fills, *judges), label, cost)
         needs = tuple(key for key in maps[1] if self.jobs[key].spec["split"] == "train")
-        return Job("audit", spec, needs, f"audit of {name}", float(len(self.data.train)) / 4)
+        return Job("audit", spec, (*needs, *fills), label, float(count) / 8)
 
     def _facts(self) -> dict[str, Any]:
         import numpy as np

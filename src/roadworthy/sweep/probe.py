@@ -37,6 +37,7 @@ class Rates:
         map_bytes: bytes of these.
         counted: sources of maps that were not run: too slow for a probe, so their passes were counted.
         audit: seconds of one audit of a method's masks, not of an image.
+        fill: seconds of one audit of a fill.
         weights: bytes of the network's weights.
         seconds: what the probe took.
     """
@@ -49,6 +50,7 @@ class Rates:
     map_bytes: Mapping[str, int]
     counted: tuple[str, ...]
     audit: float
+    fill: float
     weights: int
     seconds: float
 
@@ -83,7 +85,8 @@ class Probe:
             maps=maps,
             map_bytes=sizes,
             counted=counted,
-            audit=self._audit(),
+            audit=self._audit("audit"),
+            fill=self._audit("fill"),
             weights=sum(value.numel() * value.element_size() for value in self._net.state_dict().values()),
             seconds=time.perf_counter() - began,
         )
@@ -122,8 +125,6 @@ class Probe:
         wanted = list(self.plan.points)
         if any(job.kind == "road" for job in self.jobs):
             wanted.append(ROAD_FILL)
-        if any(job.kind == "judge" for job in self.jobs):
-            wanted.append("mean")
         return list(dict.fromkeys(wanted))
 
     def _degrade(self, batch: Batch, imputer: str) -> float:
@@ -157,15 +158,15 @@ class Probe:
         degrade()  # compiles, where that is done
         return _timed(degrade)[1] / len(batch.ids)
 
-    def _audit(self) -> float:
-        """Return the seconds of one audit: of one on fewer samples, as many times as it has more."""
-        if not any(job.kind == "audit" for job in self.jobs):
+    def _audit(self, kind: str) -> float:
+        """Return the seconds of one audit of masks or of a fill: on fewer samples, as many times as it has more."""
+        if not any(job.kind == kind for job in self.jobs):
             return 0.0
         import torch
 
         from roadworthy.evaluation import Strategy
         from roadworthy.evaluation.audit.leakage import SAMPLES
-        from roadworthy.evaluation.audit.training import audit_training
+        from roadworthy.evaluation.audit.training import audit_fill, audit_training
         from roadworthy.evaluation.treatment import MapRows
         from roadworthy.imputation import resolve_imputer
         from roadworthy.rng import normal_fields
@@ -174,16 +175,19 @@ class Probe:
         part = self.data.train.take(min(whole, 256), 0)
         names = ("order", "fractions", "unit", "sign", "reduction")
         changes = {name: getattr(self.experiment, name) for name in names}
-        values = normal_fields(0, "probe", part.ids, part.shape)
         options: dict[str, Any] = {
             "strategy": Strategy.of(self.experiment.strategy, **changes),
-            "imputers": [resolve_imputer(fill) for fill in self.plan.runtime["fills"].values()],
             "mean": torch.tensor(self.data.mean, dtype=torch.float32),
-            "class_count": len(self.data.classes),
             "seed": 0,
             "effort": self.experiment.audit,
         }
-        seconds = _timed(lambda: audit_training(part, {"probe": MapRows("probe", values, part.ids)}, **options))[1]
+        fills = [resolve_imputer(fill) for fill in self.plan.runtime["fills"].values()]
+        if kind == "fill":
+            seconds = _timed(lambda: [audit_fill(part, fill, **options) for fill in fills])[1] / len(fills)
+        else:
+            maps = {"probe": MapRows("probe", normal_fields(0, "probe", part.ids, part.shape), part.ids)}
+            classes = len(self.data.classes)
+            seconds = _timed(lambda: audit_training(part, maps, class_count=classes, **options))[1]
         return seconds * whole / len(part)
 
     def _maps(self, batch: Batch, train: float) -> tuple[dict[str, float], dict[str, int], tuple[str, ...]]:

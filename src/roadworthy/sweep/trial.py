@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -32,10 +32,13 @@ from roadworthy.rng import normal_fields
 from roadworthy.statistics import above_chance
 from roadworthy.sweep.job import Job
 from roadworthy.sweep.places import maps_path, weights_path
-from roadworthy.sweep.plan import RANDOM, judge_images
+from roadworthy.sweep.plan import RANDOM, gate_images, judge_images
 from roadworthy.sweep.saved import ids_of_rows, open_saved
 from roadworthy.sweep.store import Record, Store
 from roadworthy.sweep.subject import fresh_network, identity, normalization, open_data, whole_ids
+
+if TYPE_CHECKING:
+    from roadworthy.evaluation.audit.gate import Gate
 
 RUNTIME = "runtime.json"
 
@@ -53,7 +56,7 @@ def perform(folder: Path, job: Job, device: str = "cpu") -> None:
     """
     trial = Trial(Path(folder), job, device)
     kinds = {"train": trial.train, "maps": trial.maps, "road": trial.road, "judge": trial.judge}
-    record = (kinds | {"audit": trial.audit})[job.kind]()
+    record = (kinds | {"fill": trial.fill, "audit": trial.audit})[job.kind]()
     record.head |= {"kind": job.kind, "label": job.label, "device": device, "versions": versions()}
     trial.store.write(job.key, record)
 
@@ -273,32 +276,68 @@ class Trial:
         from roadworthy.evaluation.audit.training import audit_training
 
         began, spec = time.perf_counter(), self.spec
-        removal = {**spec["removal"], "fractions": tuple(spec["fractions"])}
+        strategy = Strategy(name="sweep", **{**spec["removal"], "fractions": tuple(spec["fractions"])})
         found = audit_training(
             self.data.train,
             {spec["name"]: self._rows("train")},
-            strategy=Strategy(name="sweep", **removal),
-            imputers=[self._imputer(name, removal["noise"]) for name in spec["imputers"]],
+            strategy=strategy,
+            fills=self._judged_fills(),
             mean=self._mean(),
             class_count=len(self.data.classes),
             seed=spec["seed"],
             effort=spec["effort"],
         )
         head = {"leakage": found, "images": found["n"]}
-        if "judge" in spec:
-            head["gate"] = self._gate(Strategy(name="sweep", **removal))
+        if "judges" in spec:
+            pairs = zip(spec["imputers"], spec["judges"], strict=True)
+            head["gate"] = [self._gate(strategy, name, judge) for name, judge in pairs]
         return Record(json.loads(json.dumps(head)) | {"seconds": time.perf_counter() - began}, {})
 
-    def _gate(self, strategy: Strategy) -> list[dict[str, Any]]:
+    def _judged_fills(self) -> dict[str, Any]:
+        from roadworthy.evaluation.audit.leak_verdict import Fill
+
+        heads = [self.store.read(key).head for key in self.spec["fills"]]
+        return {head["imputer"]: Fill(head["rows"], head["reason"]) for head in heads}
+
+    def fill(self) -> Record:
+        """Judge how far a fill shows what was removed; it is the same for all methods."""
+        from roadworthy.evaluation.audit.training import audit_fill
+
+        began, spec = time.perf_counter(), self.spec
+        strategy = self._fill_strategy(fractions=tuple(spec["fractions"]))
+        imputer = self._imputer(strategy.imputer, strategy.noise)
+        found = audit_fill(
+            self.data.train,
+            imputer,
+            strategy=strategy,
+            mean=self._mean(),
+            seed=spec["seed"],
+            effort=spec["effort"],
+        )
+        head: dict[str, Any] = {"imputer": imputer.name, "rows": list(found.rows), "reason": found.reason}
+        head["images"] = max((row["n"] for row in found.rows), default=0)
+        return Record(json.loads(json.dumps(head)) | {"seconds": time.perf_counter() - began}, {})
+
+    def _fill_strategy(self, **changes: Any) -> Strategy:
+        return Strategy(name="sweep", **self.spec["removal"], **changes)
+
+    def _gate(self, strategy: Strategy, imputer: str, judge: str) -> list[dict[str, Any]]:
+        """Hold networks that are trained on what is kept against the judge of a fill."""
         from roadworthy.evaluation.audit.training import audit_gate
 
-        judge = self._base({"trained": self.spec["judge"]})
-        maps = {self.spec["name"]: (self._rows("train"), self._rows("test"))}
-        return audit_gate(
+        arrays = self.store.read(judge).arrays
+        control = dict(zip(arrays["keeps"].tolist(), arrays["control"], strict=True))
+        gate = self._gate_with(self._base({"trained": judge}), strategy, self._imputer(imputer, strategy.noise))
+        return audit_gate(gate, {self.spec["name"]: (self._rows("train"), self._rows("test"))}, control)
+
+    def _gate_with(self, judge: torch.nn.Module, strategy: Strategy, imputer: Imputer) -> Gate:
+        from roadworthy.evaluation.audit.training import gate_for
+
+        return gate_for(
             judge,
             self.data.train,
             self.data.test,
-            maps,
+            imputer=imputer,
             strategy=strategy,
             mean=self._mean(),
             seed=self.spec["seed"],
@@ -306,21 +345,26 @@ class Trial:
         )
 
     def judge(self) -> Record:
-        """Fine-tune the copy of the base model that retrained networks are held against."""
+        """Fine-tune the copy of the base model that retrained networks are held against; try it on random masks."""
         from roadworthy.evaluation.audit.training import judge_of_gate
 
         began, spec = time.perf_counter(), self.spec
+        strategy = self._fill_strategy()
+        imputer = self._imputer(strategy.imputer, strategy.noise)
         judge = judge_of_gate(
             self._base(spec["base"]),
             self.data.train,
-            strategy=Strategy(name="sweep", **spec["removal"]),
+            imputer=imputer,
+            strategy=strategy,
             mean=self._mean(),
             seed=spec["seed"],
             device=self.device,
         )
         save_weights(judge, weights_path(self.folder, self.job.key))
-        images = judge_images(len(self.data.train))
-        return Record({"images": images, "seconds": time.perf_counter() - began}, {})
+        control = self._gate_with(judge, strategy, imputer).random_hits()
+        images = judge_images(len(self.data.train)) + gate_images(len(self.data.train))
+        arrays = {"keeps": np.array(list(control)), "control": np.stack(list(control.values()))}
+        return Record({"images": images, "seconds": time.perf_counter() - began}, arrays)
 
     def _mean(self) -> torch.Tensor:
         return torch.tensor(self.spec.get("mean", self.data.mean), dtype=torch.float32)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from roadworthy.errors import AttributionError, InputError
-from roadworthy.evaluation.audit.gate import encoding_gap, gate_verdict
+from roadworthy.evaluation.audit.gate import Gate, encoding_gap, gate_verdict
 from roadworthy.evaluation.epochs import GATE
 from roadworthy.evaluation.finetune import fine_tuned, judge_recipe
 from roadworthy.evaluation.retrained import as_split
@@ -76,21 +76,71 @@ def test_from_scratch_finds_the_same_leak_and_the_same_call_the_same_numbers(cas
     assert first[0]["kar"] == 1.0
 
 
+def test_what_random_masks_do_too_is_taken_off(case) -> None:
+    judge, train, test, maps = case
+    options = {"keeps": (KEEP,), "mean": [0.5], "recipe": LONG}
+    control = Gate(judge, train, test, mean=[0.5], recipe=LONG).random_hits((KEEP,))
+    (row,) = encoding_gap(judge, train, test, {"leak": maps["leak"]}, **options)
+    (given,) = encoding_gap(judge, train, test, {"leak": maps["leak"]}, control=control, **options)
+    assert row == given
+    assert [row["control_kar"], row["control_judge"]] == control[KEEP].mean(axis=1).tolist()
+    assert row["control"] == pytest.approx(row["control_kar"] - row["control_judge"])
+    assert row["beyond"] == pytest.approx(row["gap"] - max(0, row["control"]))
+    assert row["beyond_low"] < row["beyond"] < row["beyond_high"]
+    assert abs(row["control"]) < 0.1
+    half = {
+        KEEP: np.stack([np.ones(300), np.zeros(300)])
+    }  # the same for every sample: it moves the interval, no more
+    (behind,) = encoding_gap(judge, train, test, {"leak": maps["leak"]}, control=half, **options)
+    for end in ("", "_low", "_high"):
+        assert behind[f"beyond{end}"] == pytest.approx(row[f"gap{end}"] - 1, abs=1e-9)
+    ahead = {KEEP: 1 - half[KEEP]}  # a judge that is better on random masks: nothing is taken off, nothing added
+    (strong,) = encoding_gap(judge, train, test, {"leak": maps["leak"]}, control=ahead, **options)
+    assert strong["control"] == -1
+    assert [strong[f"beyond{end}"] for end in ("", "_low", "_high")] == [
+        pytest.approx(row[f"gap{end}"]) for end in ("", "_low", "_high")
+    ]
+    for other in ({}, {KEEP: np.zeros((2, 299))}, {0.5: control[KEEP]}):
+        with pytest.raises(InputError, match=r"control: it has nothing for 300 test samples with 0.0625 kept"):
+            encoding_gap(judge, train, test, {"leak": maps["leak"]}, control=other, **options)
+
+
+def test_a_judge_that_is_weak_on_every_mask_withholds_nothing_clean() -> None:
+    """Any four pixels tell the class, but the judge never learnt it: the gap is wide for every mask."""
+    labels = np.arange(900) % 2
+    draw = np.random.default_rng(0)
+    images = 0.3 + 0.4 * labels[:, None, None, None] + 0.05 * draw.standard_normal((900, 1, SIDE, SIDE))
+    both = torch.from_numpy(images).float()
+    train, test = as_split("train", both[:600], labels[:600]), as_split("test", both[600:], labels[600:])
+    maps = draw.random((900, SIDE, SIDE))
+    blind = {"anything": (maps[:600], maps[600:])}
+    (row,) = encoding_gap(fresh(3), train, test, blind, keeps=(KEEP,), mean=[0.5], recipe=LONG)
+    assert row["gap"] > 0.2
+    assert abs(row["beyond"]) < 0.05
+    assert gate_verdict([row])[0]["verdict"] == "passes"
+
+
 def test_verdicts() -> None:
-    row = {"method": "a", "keep": 0.12, "kar": 0.5, "judge": 0.45, "gap": 0.05, "gap_low": 0.01, "gap_high": 0.09}
-    found = gate_verdict([row, row | {"keep": 0.06, "gap": 0.11, "kar": 0.56, "gap_high": 0.15}])
+    row = {"method": "a", "keep": 0.12, "kar": 0.5, "judge": 0.4, "gap": 0.1, "control": 0.05}
+    row |= {"beyond": 0.05, "beyond_low": 0.01, "beyond_high": 0.09}
+    found = gate_verdict([row, row | {"keep": 0.06, "gap": 0.16, "beyond": 0.11, "kar": 0.56, "beyond_high": 0.15}])
     assert [(each["method"], each["verdict"]) for each in found] == [("a", "withheld")]
-    assert "6% kept" in found[0]["why"]
-    assert "56%" in found[0]["why"]
+    assert found[0]["why"] == (
+        "with 6% kept, a retrained network is right for 56% of the images and a judge that cannot know the masks for "
+        "40% of the same, a gap of 0.16, on random masks 0.05: the mask itself adds 0.11 (0.01 to 0.15)"
+    )
     assert gate_verdict([row])[0] == {
         "method": "a", "verdict": "passes", "why": "the mask adds at most 0.09 to what the pixels show"
     }  # fmt: skip
-    wide = gate_verdict([row | {"gap_high": 0.13}])[0]
+    wide = gate_verdict([row | {"beyond_high": 0.13}])[0]
     assert wide["verdict"] == "cannot tell"
     assert "0.13" in wide["why"]
-    assert gate_verdict([row | {"gap_high": float("nan")}])[0]["verdict"] == "cannot tell"
+    for unknown in ("beyond", "beyond_high"):
+        assert gate_verdict([row | {unknown: float("nan")}])[0]["verdict"] == "cannot tell"
     assert gate_verdict([row], threshold=0.02)[0]["verdict"] == "withheld"
     assert gate_verdict([]) == []
+    # a wide gap passes where random masks have it too: the judge is weak, and no mask needs to tell anything for it
+    assert gate_verdict([row | {"gap": 0.4, "control": 0.38, "beyond": 0.02}])[0]["verdict"] == "passes"
 
 
 def test_arguments_that_do_not_fit(case) -> None:

@@ -69,7 +69,7 @@ OPEN = Fill(
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every fill show the mask: where only masks matter, no predictor is trained."""
-    monkeypatch.setattr(leakage, "_fills", lambda *_, **__: OPEN)
+    monkeypatch.setattr(leakage, "judged_fill", lambda *_, **__: OPEN)
 
 
 def test_a_leak_is_called_one_and_masks_without_information_are_not() -> None:

@@ -39,7 +39,8 @@ def audit_leakage(
     values: Mapping[str, np.ndarray],
     *,
     strategy: Strategy,
-    imputers: Sequence[Imputer],
+    imputers: Sequence[Imputer] = (),
+    fills: Mapping[str, Fill] | None = None,
     mean: torch.Tensor | None,
     class_count: int,
     seed: int,
@@ -60,6 +61,7 @@ def audit_leakage(
             :func:`roadworthy.evaluation.degrade.block_values`.
         strategy: orders, shares, sign, ties and unit.
         imputers: what fills removed units; each has a name of its own.
+        fills: imputers that are judged already, by name: what :func:`judged_fill` returned.
         mean: training mean per channel, in pixel units.
         class_count: number of classes there are.
         seed: of the run: ties fall as they do there.
@@ -97,7 +99,8 @@ def audit_leakage(
     """
     began = time.perf_counter()
     answers = _checked(images, classes, values, ids, class_count, effort)
-    _check_names(imputers)
+    known = dict(fills or {})
+    _check_names([*known, *(imputer.name for imputer in imputers)])
     rows = _chosen(len(ids), SAMPLES[effort], seed)
     answers, names = answers[rows], [ids[row] for row in rows]
     reason = _unfit(answers)
@@ -106,10 +109,8 @@ def audit_leakage(
         neighbours = images.ndim > 2 or not images.is_floating_point()
         masks = _Masks(strategy, seed, names, answers, _FOLDS[effort], neighbours)
         told = {name: masks.told(array[rows]) for name, array in values.items()}
-    fills = {
-        imputer.name: _fills(images, imputer, strategy, effort=effort, mean=mean, seed=seed, ids=ids)
-        for imputer in imputers
-    }
+    for imputer in imputers:
+        known[imputer.name] = judged_fill(images, imputer, strategy, effort=effort, mean=mean, seed=seed, ids=ids)
     low, high = _band(answers)
     return {
         "n": len(rows),
@@ -120,10 +121,10 @@ def audit_leakage(
         "chance_low": low,
         "chance_high": high,
         "masks": [_mask_row(name, one) for name, found in told.items() for one in found],
-        "imputers": [{"imputer": name, **row} for name, fill in fills.items() for row in fill.rows],
+        "imputers": [{"imputer": name, **row} for name, fill in known.items() for row in fill.rows],
         "verdicts": [
             {"imputer": imputer, "method": name, **verdict(found, fill, imputer, reason, answers)}
-            for imputer, fill in fills.items()
+            for imputer, fill in known.items()
             for name, found in told.items()
         ],
         "seconds": round(time.perf_counter() - began, 3),
@@ -153,8 +154,7 @@ def _checked(
     return answers.astype(np.int64)
 
 
-def _check_names(imputers: Sequence[Imputer]) -> None:
-    names = [imputer.name for imputer in imputers]
+def _check_names(names: Sequence[str]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InputError(
@@ -209,15 +209,35 @@ def _mask_row(method: str, one: Told) -> dict[str, Any]:
     }
 
 
-def _fills(images: torch.Tensor, imputer: Imputer, strategy: Strategy, *, effort: Effort, **given: Any) -> Fill:
-    """Return how revealing an imputer is; where it has no meaning for this input, why."""
+def judged_fill(
+    images: torch.Tensor,
+    imputer: Imputer,
+    strategy: Strategy,
+    *,
+    mean: torch.Tensor | None,
+    seed: int,
+    ids: Sequence[str],
+    effort: Effort = "quick",
+) -> Fill:
+    """Return how revealing an imputer is; where it has no meaning for this input, why.
+
+    Args:
+        images: as in :func:`audit_leakage`.
+        imputer: what fills removed units.
+        strategy: shares and unit.
+        mean: training mean per channel, in pixel units.
+        seed: of the draws.
+        ids: N sample ids.
+        effort: as in :func:`audit_leakage`.
+    """
+    shares = strategy.fractions
     try:
         rows = imputation_errors(
-            images, imputer, fractions=strategy.fractions, unit=strategy.unit, effort=effort, **given
+            images, imputer, fractions=shares, unit=strategy.unit, effort=effort, mean=mean, seed=seed, ids=ids
         )
     except InputError as error:
         missing = {"error": None, "low": None, "high": None}
-        rows = [{"fraction": p, **missing, "base": min(p, 1 - p), "n": 0} for p in strategy.fractions]
+        rows = [{"fraction": p, **missing, "base": min(p, 1 - p), "n": 0} for p in shares]
         return Fill(rows, str(error))
     return Fill(rows, None)
 

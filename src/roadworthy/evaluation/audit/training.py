@@ -10,8 +10,9 @@ import numpy as np
 import torch
 
 from roadworthy.evaluation.audit.collect import BYTES
-from roadworthy.evaluation.audit.gate import encoding_gap
-from roadworthy.evaluation.audit.leakage import SAMPLES, audit_leakage
+from roadworthy.evaluation.audit.gate import Gate
+from roadworthy.evaluation.audit.leak_verdict import Fill
+from roadworthy.evaluation.audit.leakage import SAMPLES, audit_leakage, judged_fill
 from roadworthy.evaluation.audit.predictor import Effort
 from roadworthy.evaluation.degrade import block_values
 from roadworthy.evaluation.epochs import GATE_JUDGE
@@ -28,7 +29,8 @@ def audit_training(
     maps: Mapping[str, MapRows],
     *,
     strategy: Strategy,
-    imputers: Sequence[Imputer],
+    imputers: Sequence[Imputer] = (),
+    fills: Mapping[str, Fill] | None = None,
     mean: torch.Tensor | None,
     class_count: int,
     seed: int,
@@ -41,6 +43,7 @@ def audit_training(
         maps: of each method, on these samples; a sample whose map is not finite is left out.
         strategy: orders, shares, unit, sign and reduction.
         imputers: what fills removed units.
+        fills: those that are judged already, by name: from :func:`audit_fill`.
         mean: training mean per channel, in pixel units.
         class_count: number of classes.
         seed: of the draws.
@@ -49,14 +52,7 @@ def audit_training(
     Returns:
         What :func:`~roadworthy.evaluation.audit.leakage.audit_leakage` returns, for the labels.
     """
-    most = min(SAMPLES[effort], len(train), max(1, BYTES // (4 * math.prod(train.shape))))
-    chosen = train.take(most, seed)
-    batches = list(chosen.batches(256))
-    batch = Batch(
-        torch.cat([part.images for part in batches]),
-        torch.cat([part.labels for part in batches]),
-        [sample for part in batches for sample in part.ids],
-    )
+    batch = _drawn(train, seed, effort)
     values = block_values({name: rows(batch.ids) for name, rows in maps.items()}, batch, strategy)
     sound = np.logical_and.reduce(
         [np.isfinite(array).reshape(len(array), -1).all(axis=1) for array in values.values()]
@@ -67,6 +63,7 @@ def audit_training(
         {name: array[sound] for name, array in values.items()},
         strategy=strategy,
         imputers=imputers,
+        fills=fills,
         mean=mean,
         class_count=class_count,
         seed=seed,
@@ -76,10 +73,44 @@ def audit_training(
     )
 
 
+def audit_fill(
+    train: Split,
+    imputer: Imputer,
+    *,
+    strategy: Strategy,
+    mean: torch.Tensor | None,
+    seed: int,
+    effort: Effort = "quick",
+) -> Fill:
+    """Judge how far a fill shows what was removed, on the samples that :func:`audit_training` draws.
+
+    Args:
+        train: training samples.
+        imputer: the fill.
+        strategy: shares and unit.
+        mean: training mean per channel, in pixel units.
+        seed: of the draws.
+        effort: as in :func:`audit_training`.
+    """
+    batch = _drawn(train, seed, effort)
+    return judged_fill(batch.images, imputer, strategy, mean=mean, seed=seed, ids=batch.ids, effort=effort)
+
+
+def _drawn(train: Split, seed: int, effort: Effort) -> Batch:
+    most = min(SAMPLES[effort], len(train), max(1, BYTES // (4 * math.prod(train.shape))))
+    batches = list(train.take(most, seed).batches(256))
+    return Batch(
+        torch.cat([part.images for part in batches]),
+        torch.cat([part.labels for part in batches]),
+        [sample for part in batches for sample in part.ids],
+    )
+
+
 def judge_of_gate(
     model: torch.nn.Module,
     train: Split,
     *,
+    imputer: Imputer,
     mean: torch.Tensor | None,
     strategy: Strategy,
     seed: int,
@@ -87,10 +118,14 @@ def judge_of_gate(
     output: Output = None,
     device: str | torch.device | None = None,
 ) -> torch.nn.Module:
-    """Return the judge that retrained networks are held against: a copy of the model that knows random masks."""
+    """Return the judge that retrained networks are held against: a copy of the model that knows random masks.
+
+    It is trained on the fill that it will be asked about.
+    """
     return fine_tuned(
         model,
         train,
+        imputers=[imputer],
         mean=mean,
         recipe=judge_recipe(len(train), GATE_JUDGE),
         unit=strategy.unit,
@@ -101,39 +136,36 @@ def judge_of_gate(
     )
 
 
-def audit_gate(
+def gate_for(
     judge: torch.nn.Module,
     train: Split,
     test: Split,
-    maps: Mapping[str, tuple[MapRows, MapRows]],
     *,
+    imputer: Imputer,
     strategy: Strategy,
     mean: torch.Tensor | None,
     seed: int,
     normalize: Normalize | None = None,
     output: Output = None,
     device: str | torch.device | None = None,
-) -> list[dict[str, Any]]:
-    """Ask whether networks retrained on kept units read more than the units: see :func:`encoding_gap`.
+) -> Gate:
+    """Return the gate of an evaluation: it removes and fills as the evaluation does.
 
     Args:
-        judge: from :func:`judge_of_gate`.
+        judge: from :func:`judge_of_gate`, for the same fill.
         train: training samples.
         test: test samples.
-        maps: of each method, on the training and on the test samples.
-        strategy: unit, sign and reduction; the fill is the mean, which shows the mask best.
+        imputer: the fill.
+        strategy: unit, sign and reduction.
         mean: training mean per channel, in pixel units.
         seed: of the draws and trainings.
         normalize, output, device: as in the evaluation.
-
-    Returns:
-        The rows of :func:`~roadworthy.evaluation.audit.gate.encoding_gap`.
     """
-    return encoding_gap(
+    return Gate(
         judge,
         train,
         test,
-        {name: (rows[0](train.ids), rows[1](test.ids)) for name, rows in maps.items()},
+        imputer=imputer,
         mean=mean,
         unit=strategy.unit,
         sign=strategy.sign,
@@ -143,6 +175,24 @@ def audit_gate(
         output=output,
         device=device,
     )
+
+
+def audit_gate(
+    gate: Gate, maps: Mapping[str, tuple[MapRows, MapRows]], control: Mapping[float, np.ndarray] | None = None
+) -> list[dict[str, Any]]:
+    """Ask whether networks retrained on kept units read more than the units.
+
+    Args:
+        gate: from :func:`gate_for`.
+        maps: of each method, on the training and on the test samples.
+        control: what the gate's ``random_hits`` returned; by default it is worked out here.
+
+    Returns:
+        The rows of :func:`~roadworthy.evaluation.audit.gate.encoding_gap`.
+    """
+    parts = (gate.train.ids, gate.test.ids)
+    values = {name: tuple(rows(ids) for rows, ids in zip(pair, parts, strict=True)) for name, pair in maps.items()}
+    return gate.gaps(values, control=control)
 
 
 def merged(parts: Sequence[Mapping[str, Any]], imputer: str | None = None) -> dict[str, Any]:
