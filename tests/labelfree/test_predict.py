@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from roadworthy.errors import InputError, RoadworthyWarning
+from roadworthy.labelfree.consistency import perturbation_consistency
 from roadworthy.labelfree.predict import predict_outputs
 from roadworthy.records import Data, Split
 
@@ -141,6 +142,25 @@ def test_a_classifier_of_convolutions_and_one_without_any_layer() -> None:
     through = predict_outputs(functools.partial(model.forward), torch.rand(3, 3))
     assert through.features is not None
     assert through.features.shape == (3, 4)
+
+
+class SequenceFirst(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(x.transpose(0, 1)).mean(0)
+
+
+def test_where_the_penultimate_layer_has_no_row_for_each_sample_there_are_no_features_and_a_note() -> None:
+    series = torch.rand(5, 7, 4)
+    assert predict_outputs(SequenceFirst(), series).features is None
+    for model, why in ((SequenceFirst(), "not given a row for each sample"), (lambda x: x[:, 0], "no linear or")):
+        notes = perturbation_consistency(model, series, passes=1).notes
+        assert any(why in note and "features=" in note for note in notes)
+    with pytest.raises(InputError, match=r"holds shape \(7, 5, 3\), expected 5 rows"):
+        predict_outputs(SequenceFirst(), series, features="head")
 
 
 def test_features_may_come_from_elsewhere() -> None:

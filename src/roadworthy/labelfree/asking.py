@@ -91,6 +91,9 @@ class FeatureTap:
         features: ``"penultimate"``, what the last linear (or convolution) layer is given; the name of a layer, what
             it returns; a callable on the samples, such as another network; or None.
 
+    Attributes:
+        note: why there are no features although the penultimate layer was asked for; else empty.
+
     Raises:
         InputError: a layer that the model does not have.
     """
@@ -99,6 +102,7 @@ class FeatureTap:
         self.asker, self.features = asker, features
         self.module = module_of(asker.model)
         self._layer: torch.nn.Module | None = None
+        self.note = ""
         if isinstance(features, str) and features != "penultimate":
             known = {} if self.module is None else dict(self.module.named_modules())
             if features not in known:
@@ -119,6 +123,7 @@ class FeatureTap:
         if self.features == "penultimate" and self._layer is None:
             self._layer = self._find_last(chunk)
         if self._layer is None:
+            self.note = "no features are kept: the model has no linear or convolution layer; pass features="
             return self.asker.logits(chunk), None
         return self._tapped(chunk, self._layer)
 
@@ -134,7 +139,11 @@ class FeatureTap:
             logits = self.asker.logits(chunk)
         finally:
             handle.remove()
-        if not parts or not isinstance(parts[-1], torch.Tensor):
+        usable = bool(parts) and isinstance(parts[-1], torch.Tensor)
+        if self.features == "penultimate" and not (usable and parts[-1].ndim and len(parts[-1]) == len(chunk)):
+            self.note = "no features are kept: the last layer is not given a row for each sample; pass features="
+            return logits, None
+        if not usable:
             raise InputError(f"features: the layer {self.features!r} was not called, or returned no tensor")
         # a model may be called twice at first, to find the faster memory layout: the last call counts
         return logits, _flat(parts[-1].detach().float().cpu(), len(chunk), self._channels_first(layer, parts[-1]))

@@ -208,7 +208,9 @@ def _probabilities(what: str, values: ArrayLike) -> np.ndarray:
             f"{what}: rows {listed(off.tolist())} do not add up to 1 (the first: {sums[off[0]]:.4g}); a classifier "
             "with several labels a sample is judged label by label, each as (N,)"
         )
-    return np.asarray(np.clip(table, 0, None) / np.clip(table, 0, None).sum(axis=1, keepdims=True))
+    np.clip(table, 0, None, out=table)  # a copy of the caller's
+    table /= table.sum(axis=1, keepdims=True)
+    return table
 
 
 def _table(what: str, values: ArrayLike | None) -> np.ndarray:

@@ -80,7 +80,7 @@ def run_passes(
         seed=seed,
         has_dropout=disturber.dropout_seen,
         settings={part.name: part.settings() for part in parts},
-        notes=(*notes, *whole.notes, *_notes(parts, len(asked), disturber)),
+        notes=(*notes, *whole.notes, *filter(None, [tap.note]), *_notes(parts, len(asked), disturber)),
         **whole.statistics(),
     )
 
@@ -255,17 +255,20 @@ class Collected:
             self._statistics.append(statistics)
 
     def statistics(self) -> dict[str, np.ndarray]:
-        """Return the statistics of all samples."""
-        names = self._statistics[0]
-        return {name: np.concatenate([piece[name] for piece in self._statistics]) for name in names}
+        """Return the statistics of all samples; the pieces go as they are joined, so that no two copies are held."""
+        names = list(self._statistics[0])
+        return {name: np.concatenate([piece.pop(name) for piece in self._statistics]) for name in names}
 
     def outputs(self, classes: Sequence[str]) -> Outputs:
-        """Return what the model says of all undisturbed samples, with features and labels where all have them."""
-        parts: dict[str, np.ndarray | None] = {}
-        for name in Answers._fields:
-            arrays = [getattr(piece, name) for piece in self._answers]
-            parts[name] = None if any(array is None for array in arrays) else np.concatenate(arrays)
+        """Return what the model says of all undisturbed samples, with features and labels where all have them.
+
+        The pieces go as they are joined.
+        """
         count = self._answers[0].probabilities.shape[1]
+        parts: dict[str, np.ndarray | None] = {}
+        for name, arrays in zip(Answers._fields, zip(*self._answers, strict=True), strict=True):
+            parts[name] = None if any(array is None for array in arrays) else np.concatenate(arrays)
+        self._answers.clear()
         return Outputs.of(**parts, labels=self._known_labels(count), ids=self._ids, classes=classes)
 
     def _known_labels(self, count: int) -> np.ndarray | None:

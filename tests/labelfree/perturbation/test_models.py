@@ -163,6 +163,15 @@ def test_a_model_without_dropout_is_named(layers: tuple[nn.Module, ...]) -> None
     assert perturbation_consistency(model, torch.randn(9, 4)).has_dropout is None
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning", "ignore:.*torch.jit:FutureWarning")
+def test_dropout_inside_a_scripted_model_is_switched_on_too() -> None:
+    model = torch.jit.script(nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 3)))
+    whole = perturbation_consistency(model, torch.randn(6, 4), perturbation="dropout", passes=10)
+    assert whole.has_dropout is True
+    assert float(whole.variance.min()) > 0
+    assert model.training
+
+
 def test_dropout_needs_a_module() -> None:
     with pytest.raises(InputError, match=r"the model is a function.*pass a torch.nn.Module"):
         perturbation_consistency(lambda x: x, torch.randn(3, 2), perturbation="dropout")

@@ -51,7 +51,8 @@ class Dropout(ModelPerturbation):
 
 
 def _stays_in_evaluation(part: torch.nn.Module) -> bool:
-    keeps_statistics = any(name.startswith("running_") or name == "num_batches_tracked" for name in part._buffers)
+    names = [name for name, _ in part.named_buffers(recurse=False)]
+    keeps_statistics = any(name.startswith("running_") or name == "num_batches_tracked" for name in names)
     return keeps_statistics or isinstance(part, (torch.nn.modules.batchnorm._NormBase, torch.nn.RReLU))
 
 
