@@ -52,10 +52,14 @@ def made_leakage(
         for place, p in enumerate(result.fractions[1:])
     ]
 
-    def verdict(imputer: str, method: str) -> dict[str, str]:
+    def verdict(imputer: str, method: str) -> dict[str, Any]:
         leak = method in leaks and imputer not in hidden
         said = "leaks" if leak else "cannot tell" if method in unsure else "does not leak"
-        return {"imputer": imputer, "method": method, "verdict": said, "why": f"why of {method} behind {imputer}"}
+        ground = "shown" if leak else "wide" if method in unsure else "hidden" if method in leaks else "no mask"
+        own = max((row for row in masks if row["method"] == method), key=lambda row: row["accuracy"])
+        numbers = {name: own[name] for name in ("order", "fraction", "accuracy", "random")}
+        numbers |= {"chance": 0.1, "above": 0.12, "margin": 0.08, "error": 0.03, "base": 0.3}
+        return {"imputer": imputer, "method": method, "verdict": said, "ground": ground, "note": "", **numbers}
 
     return {
         "n": result.n,

@@ -7,6 +7,8 @@ import io
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -16,12 +18,15 @@ from report_pages import HOSTILE, TAGS, Page
 from roadworthy.evaluation import Result, load_result
 from roadworthy.report import report, verdict
 from roadworthy.report.advice import advise
-from roadworthy.report.audits import gate_of, leakage_of, patches_of
+from roadworthy.report.audits import LeakVerdict, gate_of, leakage_of, patches_of
 from roadworthy.report.beside import road_agreement
 from roadworthy.report.findings import Findings
+from roadworthy.report.leaks import why
 from roadworthy.report.printed import printed_ranking
 
 Make = Callable[..., Result]
+MASK = "46\u00a0% at 30\u00a0% removed (MoRF), chance 10\u00a0%, random masks 11\u00a0%"
+GIVEN = f"the mask alone gives the class away: {MASK}"
 PLANTED = {"ig": 1.6, "grad": 0.8, "random": 0.0, "sobel": 0.1, "inverse:ig": -1.6}
 
 
@@ -62,7 +67,12 @@ def test_a_leak_is_told_in_points_with_what_to_use_instead(leaky: Result, tmp_pa
     (row, *_) = rows_after(page, "method", "order", "removed")
     assert row[:4] + row[-1:] == ["ig", "MoRF", "30\u00a0%", "81\u00a0%", "71"]
     verdicts = {row[0].removesuffix(" control"): row[1:] for row in rows_after(page, "method", "mean fill")[:5]}
-    assert verdicts["ig"] == ["leakswhy of ig behind mean", "does not leakwhy of ig behind noisy-linear"]
+    numbers = "81\u00a0% at 30\u00a0% removed (MoRF), chance 10\u00a0%, random masks 10\u00a0%"
+    given = f"the mask alone gives the class away: {numbers}"
+    assert verdicts["ig"] == [
+        f"leaks{given}; mean fill shows the mask: error 0.03 against 0.30",
+        f"does not leak{given}; but noisy-linear fill hides the mask: error 0.03 against 0.30",
+    ]
     fills = rows_after(page, "fill", "removed")[:2]
     assert [[row[0], row[-1]] for row in fills] == [["mean", "90\u00a0%"], ["noisy-linear", "10\u00a0%"]]
     assert "Masks that leak1 of 10" in page.text
@@ -96,7 +106,7 @@ def test_a_leak_names_the_mask_that_its_verdict_rests_on(leaky: Result) -> None:
     row = next(row for row in leakage["masks"] if (row["order"], row["fraction"]) == ("lerf", 0.5))
     row["accuracy"] = 0.46  # MoRF at 30 % tells more, but there the fill hides the mask
     verdict_ = next(row for row in leakage["verdicts"] if row["verdict"] == "leaks")
-    verdict_["why"] = "the mask alone gives the class away: 46 % at 50 % removed (LeRF), chance 10 %"
+    verdict_ |= {"order": "lerf", "fraction": 0.5}
     assert "leaks 36 of 84 points through the mask (percentage points above chance; ig by LeRF at 50" in said(
         leaky, "The mean fill"
     )
@@ -374,7 +384,7 @@ def test_an_audit_from_a_file_may_hold_anything(make_result: Make, tmp_path: Pat
     result = make_result({HOSTILE: 1.0, "b": 0.5, "random": 0.0}, n=60, samples=1)
     audit = made_leakage(result, [HOSTILE], {HOSTILE: 0.9})
     audit["masks"] += [{"method": HOSTILE, "order": HOSTILE, "accuracy": "high"}, 3, None]
-    audit["verdicts"] += [{"imputer": HOSTILE, "method": "c", "verdict": HOSTILE, "why": [HOSTILE]}, "x"]
+    audit["verdicts"] += [{"imputer": HOSTILE, "method": "c", "verdict": HOSTILE, "ground": [HOSTILE]}, "x"]
     audit["imputers"] += [{"imputer": HOSTILE, "base": 0}, {}]
     audit |= {"effort": HOSTILE, "n": "many", "chance_low": None}
     gate = [{"method": HOSTILE, "gap": True}, {"gap": 10**400}, "x"]
@@ -387,6 +397,33 @@ def test_an_audit_from_a_file_may_hold_anything(make_result: Make, tmp_path: Pat
     assert patches_of(loaded) is not None
     page = page_of(loaded, tmp_path)
     assert {tag for tag, _ in page.tags} <= TAGS
-    assert len(page.scripts) == 3
+    assert len(page.scripts) == 4
     assert not re.search(r"\bnan\b|\binf\b", page.text)
     assert page.text.count(HOSTILE) > 8
+
+
+@pytest.mark.parametrize(
+    ("ground", "text"),
+    [
+        ("unfit", "a note"),
+        ("shown", f"{GIVEN}; mean fill shows the mask: error 0.02 against 0.30"),
+        ("partly shown", f"{GIVEN}; mean fill shows part of the mask: error 0.02 against 0.30"),
+        ("hidden", f"{GIVEN}; but mean fill hides the mask: error 0.02 against 0.30"),
+        ("not known", f"{GIVEN}; how far the mean fill shows the mask is not known: a note"),
+        ("few samples", f"only 2.0 samples a class; {MASK}"),
+        ("wide", f"{MASK}; it may be up to 12 points above, with more samples or effort it may show"),
+        ("no mask", f"no mask tells over 8 points more than guessing: {MASK}"),
+        ("something newer", ""),
+    ],
+)
+def test_what_a_verdict_on_masks_rests_on_in_words(ground: str, text: str) -> None:
+    row = LeakVerdict(
+        "mean", "ig", "leaks", ground, "a note", "morf", 0.3, 0.46, 0.11, 0.1, 0.12, 0.08, 0.02, 0.3, 2.0
+    )
+    assert why(row) == text
+
+
+def test_numbers_of_a_verdict_that_are_not_there_are_dashes() -> None:
+    audited: Any = SimpleNamespace(audit={"leakage": {"verdicts": [{"ground": "wide", "above": None}]}})
+    (row,) = leakage_of(audited).verdicts
+    assert "up to – points above" in why(row)

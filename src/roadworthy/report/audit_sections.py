@@ -9,7 +9,7 @@ from roadworthy.evaluation.audit.gate_rule import THRESHOLD, GateRow
 from roadworthy.report.audits import CLEAN, LEAKS, FillRow, Leakage, MaskRow, gate_of, leakage_of, patches_of
 from roadworthy.report.findings import Findings
 from roadworthy.report.gate import PASSES, WITHHELD, fill_words, gate_verdicts
-from roadworthy.report.leaks import intact, leaked, reach
+from roadworthy.report.leaks import intact, leaked, reach, why
 from roadworthy.report.tables import head_cell, interval, name, row_head, table
 from roadworthy.report.text import escape, number, percent, signed
 from roadworthy.report.words import order_words
@@ -50,10 +50,10 @@ def _verdicts(audit: Leakage) -> str:
         cells = []
         for imputer in audit.imputers:
             row = said.get((method, imputer))
-            verdict, why = (row.verdict, row.why) if row else ("–", "")
+            verdict, reason = (row.verdict, why(row)) if row else ("–", "")
             cells.append(
                 f'<td class="left reason"><b class="{_MARKS.get(verdict, "")}">{escape(verdict)}</b>'
-                f'<br><small class="muted">{escape(why)}</small></td>'
+                f'<br><small class="muted">{escape(reason)}</small></td>'
             )
         rows.append(f"<tr>{row_head(method)}{''.join(cells)}</tr>")
     caption = "Verdict: whether the masks of a method give the class away behind a fill, and why."
@@ -168,8 +168,8 @@ def gate_section(found: Findings) -> str:
         f"on random masks, on the same pixels{filled}. The judge is blind to where a method puts its mask, so a gap "
         "is what the mask adds; but a judge that is weak on every mask is behind too. So the gap on random masks, "
         "which hold no code, is taken off where it is above 0: <i>beyond</i> is what is left, with its interval. KAR "
-        f"of a method is withheld where that is above {number(THRESHOLD, 2)} at any share kept; where only the interval reaches "
-        "beyond, it cannot be told."
+        f"of a method is withheld where that is above {number(THRESHOLD, 2)} at any share kept; where only the "
+        "interval reaches beyond, it cannot be told."
     )
     head = [head_cell(text, "" if 0 < i < len(heads) - 1 else "left") for i, text in enumerate(heads)]
     said = gate_verdicts(found.result)

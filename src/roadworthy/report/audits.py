@@ -13,8 +13,8 @@ from typing import Any
 from roadworthy.evaluation.audit.gate_rule import GateRow, gate_rows
 from roadworthy.evaluation.audit.recorded import count_of, number_of, rows_of, text_of
 from roadworthy.evaluation.result import Result
-from roadworthy.report.words import order_words
 
+_VERDICT_NUMBERS = ("fraction", "accuracy", "random", "chance", "above", "margin", "error", "base", "per_class")
 LEAKS, CLEAN, OPEN = "leaks", "does not leak", "cannot tell"
 
 
@@ -69,12 +69,27 @@ class FillRow:
 
 @dataclass(frozen=True)
 class LeakVerdict:
-    """One line of verdict: whether a method's masks give the class away behind an imputer."""
+    """Whether a method's masks give the class away behind an imputer, and the numbers that this rests on.
+
+    The fields are those of :func:`roadworthy.evaluation.audit.leak_verdict.verdict`; a number that there is none of
+    is NaN.
+    """
 
     imputer: str
     method: str
     verdict: str
-    why: str
+    ground: str
+    note: str
+    order: str
+    fraction: float
+    accuracy: float
+    random: float
+    chance: float
+    above: float
+    margin: float
+    error: float
+    base: float
+    per_class: float
 
 
 @dataclass(frozen=True)
@@ -108,11 +123,12 @@ class Leakage:
     def grounds(self, imputers: Iterable[str], methods: Iterable[str]) -> MaskRow | None:
         """The mask that the gravest verdict on these methods behind these imputers rests on.
 
-        A verdict names its mask in its reason; where one names none, it is the mask furthest ahead.
+        Where no verdict has one, it is the mask furthest ahead.
         """
         hit = {(imputer, method) for imputer in imputers for method in methods}
         verdicts = [row for row in self.verdicts if (row.imputer, row.method) in hit and row.verdict == LEAKS]
-        named = [row for row in self.masks if any(_names(verdict, row) for verdict in verdicts)]
+        places = {(verdict.method, verdict.order, verdict.fraction) for verdict in verdicts}
+        named = [row for row in self.masks if (row.method, row.order, row.fraction) in places]
         found = [row for row in named if not math.isnan(row.ahead)]
         return max(found, key=lambda row: row.ahead, default=None) or self.worst({method for _, method in hit})
 
@@ -125,13 +141,6 @@ class Leakage:
     def imputers(self) -> list[str]:
         """The imputers that a verdict was given for, in order."""
         return list(dict.fromkeys(row.imputer for row in self.verdicts))
-
-
-def _names(verdict: LeakVerdict, row: MaskRow) -> bool:
-    """Whether the reason of a verdict names this mask: how accurate it is, at which share, in which order."""
-    order = order_words()[row.order].short if row.order in order_words() else row.order
-    text = f"{100 * row.accuracy:.0f} % at {100 * row.fraction:.0f} % removed ({order})"
-    return row.method == verdict.method and f" {text}" in f" {verdict.why}"
 
 
 @dataclass(frozen=True)
@@ -177,11 +186,14 @@ def leakage_of(result: Result) -> Leakage | None:
             )
             for row in rows_of(found.get("imputers"))
         ),
-        verdicts=tuple(
-            LeakVerdict(*(text_of(row, key) for key in ("imputer", "method", "verdict", "why")))
-            for row in rows_of(found.get("verdicts"))
-        ),
+        verdicts=tuple(map(_leak_verdict, rows_of(found.get("verdicts")))),
     )
+
+
+def _leak_verdict(row: Mapping[str, Any]) -> LeakVerdict:
+    texts = ("imputer", "method", "verdict", "ground", "note", "order")
+    fields: dict[str, Any] = {name: text_of(row, name) for name in texts}
+    return LeakVerdict(**fields, **{name: number_of(row, name) for name in _VERDICT_NUMBERS})
 
 
 def _mask_row(row: Mapping[str, Any]) -> MaskRow:

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from roadworthy.evaluation.result import Result
-from roadworthy.report.audits import Leakage, MaskRow
-from roadworthy.report.text import clean, percent
+from roadworthy.report.audits import Leakage, LeakVerdict, MaskRow
+from roadworthy.report.text import clean, number, percent
 from roadworthy.report.words import order_words
 
 
@@ -65,3 +65,42 @@ def place(row: MaskRow) -> str:
     words = order_words()
     order = words[row.order].short if row.order in words else clean(row.order)
     return f"{clean(row.method)} by {order} at {percent(row.fraction)}"
+
+
+def why(row: LeakVerdict) -> str:
+    """Say what a verdict rests on.
+
+    Example:
+        >>> why(row)  # doctest: +SKIP
+        'the mask alone gives the class away: 81\xa0% at 30\xa0% removed (MoRF), chance 10\xa0%, ...'
+    """
+    numbers = _numbers(row)
+    fill = f"{clean(row.imputer)} fill"
+    errors = f"error {number(row.error, 2)} against {number(row.base, 2)}"
+    given = f"the mask alone gives the class away: {numbers}"
+    said = {
+        "unfit": clean(row.note),
+        "shown": f"{given}; {fill} shows the mask: {errors}",
+        "partly shown": f"{given}; {fill} shows part of the mask: {errors}",
+        "hidden": f"{given}; but {fill} hides the mask: {errors}",
+        "not known": f"{given}; how far the {fill} shows the mask is not known: {clean(row.note)}",
+        "few samples": f"only {number(row.per_class, 1)} samples a class; {numbers}",
+        "wide": (
+            f"{numbers}; it may be up to {_points(row.above)} points above, with more samples or effort it may show"
+        ),
+        "no mask": f"no mask tells over {_points(row.margin)} points more than guessing: {numbers}",
+    }
+    return said.get(row.ground, "")
+
+
+def _numbers(row: LeakVerdict) -> str:
+    words = order_words()
+    order = words[row.order].short if row.order in words else clean(row.order)
+    return (
+        f"{percent(row.accuracy)} at {percent(row.fraction)} removed ({order}), chance {percent(row.chance)}, random "
+        f"masks {percent(row.random)}"
+    )
+
+
+def _points(share: float) -> str:
+    return "–" if math.isnan(share) else f"{100 * share:.0f}"

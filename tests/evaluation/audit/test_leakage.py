@@ -79,10 +79,17 @@ def test_a_leak_is_called_one_and_masks_without_information_are_not() -> None:
     assert "leaks" not in (said(found)["random"], said(found)["blobs"])
     leak = [row for row in found["masks"] if row["method"] == "leak" and row["order"] == "morf"]
     assert [row["accuracy"] for row in leak] == [1.0, 1.0]
-    why = next(row["why"] for row in found["verdicts"] if row["method"] == "leak")
-    assert "the mask alone gives the class away: 100 % at" in why
-    assert "chance 25 %, random masks 2" in why
-    assert "mean fill shows the mask: error 0.0" in why
+    row = next(row for row in found["verdicts"] if row["method"] == "leak")
+    mask = next(
+        one for one in found["masks"]
+        if [one[name] for name in ("method", "order", "fraction")] == ["leak", row["order"], row["fraction"]]
+    )  # fmt: skip
+    fill = next(one for one in found["imputers"] if one["fraction"] == row["fraction"])
+    assert (row["ground"], row["note"]) == ("shown", "")
+    assert (row["accuracy"], row["random"], row["chance"]) == (1.0, mask["random"], 0.25)
+    assert (row["error"], row["base"]) == (fill["error"], fill["base"])
+    assert row["above"] == pytest.approx(mask["high"] - max(0.25, mask["random"]))
+    assert row["per_class"] is None
     assert found["chance"] == 0.25
     assert 0.2 < found["chance_low"] < 0.25 < found["chance_high"] < 0.3
 
@@ -98,7 +105,7 @@ def test_random_and_blurred_maps_are_never_called_leaking() -> None:
         }
         masks = leakage._Masks(ROAD, seed, [str(i) for i in range(120)], classes, 2, True)
         for name, array in values.items():
-            row = verdict(masks.told(array), OPEN, "mean", None, classes)
+            row = verdict(masks.told(array), OPEN, None, classes)
             alarms += [(seed, name)] * (row["verdict"] == "leaks")
     assert alarms == []
 
@@ -107,8 +114,9 @@ def test_a_fill_that_hides_the_mask_stops_the_leak() -> None:
     found = audit({"leak": quadrants(CLASSES)}, CLASSES, imputers=[Mean(), FunctionImputer(same_again)])
     assert said(found) == {"leak": "leaks"}
     assert said(found, "same_again") == {"leak": "does not leak"}
-    why = found["verdicts"][1]["why"]
-    assert "same_again fill hides the mask: error 0." in why
+    row = found["verdicts"][1]
+    assert row["ground"] == "hidden"
+    assert row["error"] > 0.9 * row["base"]
 
 
 def test_a_fill_that_shows_part_of_the_mask_cannot_be_judged() -> None:
@@ -118,7 +126,7 @@ def test_a_fill_that_shows_part_of_the_mask_cannot_be_judged() -> None:
 
     found = audit({"leak": quadrants(CLASSES)}, CLASSES, imputers=[FunctionImputer(half)])
     assert said(found, "half") == {"leak": "cannot tell"}
-    assert "shows part of the mask" in found["verdicts"][0]["why"]
+    assert found["verdicts"][0]["ground"] == "partly shown"
 
 
 def test_everything_removed_tells_nothing() -> None:
@@ -135,7 +143,9 @@ def test_everything_removed_tells_nothing() -> None:
 def test_what_cannot_be_told_says_why(shown: None, n: int, classes: np.ndarray, why: str) -> None:
     found = audit({"leak": quadrants(classes)}, classes)
     assert said(found) == {"leak": "cannot tell"}
-    assert why in found["verdicts"][0]["why"]
+    assert found["verdicts"][0]["ground"] == "unfit"
+    assert why in found["verdicts"][0]["note"]
+    assert found["verdicts"][0]["order"] is None
     assert found["masks"] == []
     assert found["n"] == n
 
@@ -144,18 +154,20 @@ def test_few_samples_a_class_are_no_ground_to_say_that_nothing_leaks(shown: None
     classes = np.arange(200) % 100
     found = audit({"random": noise(200)}, classes, class_count=100)
     assert said(found) == {"random": "cannot tell"}
-    assert "only 2.0 samples a class" in found["verdicts"][0]["why"]
+    assert (found["verdicts"][0]["ground"], found["verdicts"][0]["per_class"]) == ("few samples", 2.0)
 
 
 def test_few_samples_leave_it_open_and_more_clear_it(shown: None) -> None:
     few = audit({"random": noise(60)}, CLASSES[:60])
     assert said(few) == {"random": "cannot tell"}
-    assert "points above" in few["verdicts"][0]["why"]
+    assert few["verdicts"][0]["ground"] == "wide"
+    assert few["verdicts"][0]["above"] > few["verdicts"][0]["margin"] == 0.08
     classes = np.arange(1500) % 10
     many = audit({"random": noise(1500)}, classes, class_count=10, strategy=Strategy.of("road", fractions=(0.3,)))
     assert said(many) == {"random": "does not leak"}
     assert many["n"] == 500  # the quick audit takes no more
-    assert "over 8 points more than guessing" in many["verdicts"][0]["why"]
+    assert many["verdicts"][0]["ground"] == "no mask"
+    assert many["verdicts"][0]["above"] <= 0.08
 
 
 def test_constant_maps_are_random_masks(shown: None) -> None:
@@ -178,7 +190,8 @@ def test_series_and_tables(shape: tuple[int, ...]) -> None:
     assert said(found, "zero")["random"] != "leaks"
     if is_table:
         assert said(found, "noisy-linear")["leak"] == "cannot tell"
-        assert "is not known" in found["verdicts"][2]["why"]
+        assert found["verdicts"][2]["ground"] == "not known"
+        assert "noisy-linear" in found["verdicts"][2]["note"]
         assert {row["error"] for row in found["imputers"] if row["imputer"] == "noisy-linear"} == {None}
 
 
@@ -292,8 +305,8 @@ def test_tests_of_a_verdict_against_scipy(monkeypatch: pytest.MonkeyPatch) -> No
 def test_what_is_not_above_random_masks_does_not_leak_however_far_above_chance() -> None:
     fill = Fill([{"fraction": 0.5, "error": 0.0, "low": 0.0, "high": 0.0, "base": 0.5, "n": 9}], None)
     classes = np.arange(400) % 4
-    assert verdict([told(0.6, 0.6)], fill, "mean", None, classes)["verdict"] != "leaks"
-    assert verdict([told(0.6, 0.25)], fill, "mean", None, classes)["verdict"] == "leaks"
+    assert verdict([told(0.6, 0.6)], fill, None, classes)["verdict"] != "leaks"
+    assert verdict([told(0.6, 0.25)], fill, None, classes)["verdict"] == "leaks"
 
 
 def test_more_masks_need_more_evidence() -> None:
@@ -301,10 +314,10 @@ def test_more_masks_need_more_evidence() -> None:
     classes, one = np.arange(400) % 4, told(0.36, 0.22, seed=1)
     p = leak_verdict._p_value(one, 0.25)
     assert leak_verdict.LEVEL / 20 < p < leak_verdict.LEVEL, "the case must lie where the correction decides"
-    assert verdict([one], fill, "mean", None, classes)["verdict"] == "leaks"
+    assert verdict([one], fill, None, classes)["verdict"] == "leaks"
     others = [told(0.25, 0.25, seed=seed) for seed in range(2, 22)]
     assert holm([p, *[1.0] * 20])[0] > leak_verdict.LEVEL
-    assert verdict([one, *others], fill, "mean", None, classes)["verdict"] == "cannot tell"
+    assert verdict([one, *others], fill, None, classes)["verdict"] == "cannot tell"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The verdict of the leakage audit: what the mask tells and what the fill shows, put together in one line."""
+"""The verdict of the leakage audit: what the mask tells and what the fill shows, put together."""
 
 from __future__ import annotations
 
@@ -41,9 +41,7 @@ class Fill:
         return next(row for row in self.rows if row["fraction"] == fraction)
 
 
-def verdict(
-    found: Sequence[Told], fill: Fill, imputer: str, unfit: str | None, classes: np.ndarray
-) -> dict[str, str]:
+def verdict(found: Sequence[Told], fill: Fill, unfit: str | None, classes: np.ndarray) -> dict[str, Any]:
     """Judge one method behind one imputer.
 
     A mask leaks where its accuracy is above guessing the commonest class (binomial test) and above random masks on
@@ -55,31 +53,31 @@ def verdict(
     Args:
         found: what the masks of the method tell; empty if ``unfit``.
         fill: how revealing the imputer is.
-        imputer: its name.
         unfit: why masks could not be judged, or None.
         classes: int (N,), the answers.
 
     Returns:
-        ``verdict`` and ``why``.
+        ``verdict``; ``ground``, what it rests on: ``"unfit"`` (``note`` says why), masks that tell the class behind a
+        fill that is ``"shown"`` by, ``"partly shown"``, ``"hidden"`` by or of which that is ``"not known"`` (``note``
+        says why), or no such mask: ``"few samples"`` a class, ``"wide"`` intervals, or ``"no mask"``. Then the mask
+        it rests on: ``order``, ``fraction``, ``accuracy``, ``random`` (of random masks), ``chance`` and ``above``
+        (the end of its interval above the better of the two), with the ``margin`` that is too little to matter;
+        ``error`` and ``base`` of the predictor there; and
+        ``per_class``, the samples a class. What there is none of is None.
     """
     if unfit is not None:
-        return _said("cannot tell", unfit)
+        return _said("cannot tell", "unfit", note=unfit)
     chance = float(np.bincount(classes).max() / len(classes))
     leaking = _leaking(found, chance)
     if leaking:
-        return _through(leaking, fill, imputer, chance)
+        return _through(leaking, fill, chance)
     worst = max(found, key=lambda one: one.mask.interval[1] - max(chance, one.random.accuracy))
-    text = _numbers(worst, chance)
-    most = worst.mask.interval[1] - max(chance, worst.random.accuracy)
-    per_class = len(classes) / len(np.unique(classes))
-    if per_class < _PER_CLASS:
-        return _said("cannot tell", f"only {per_class:.1f} samples a class; {text}")
-    if most > MARGIN:
-        return _said(
-            "cannot tell",
-            f"{text}; it may be up to {100 * most:.0f} points above, with more samples or effort it may show",
-        )
-    return _said("does not leak", f"no mask tells over {100 * MARGIN:.0f} points more than guessing: {text}")
+    numbers = _numbers(worst, chance) | {"per_class": len(classes) / len(np.unique(classes))}
+    if numbers["per_class"] < _PER_CLASS:
+        return _said("cannot tell", "few samples", **numbers)
+    if numbers["above"] > MARGIN:
+        return _said("cannot tell", "wide", **numbers)
+    return _said("does not leak", "no mask", **numbers)
 
 
 def _leaking(found: Sequence[Told], chance: float) -> list[Told]:
@@ -103,7 +101,7 @@ def _tail(hits: int, n: int, chance: float) -> float:
     return 1.0 if hits == 0 else float(betainc(hits / DEPENDENCE, (n - hits) / DEPENDENCE + 1, chance))
 
 
-def _through(leaking: Sequence[Told], fill: Fill, imputer: str, chance: float) -> dict[str, str]:
+def _through(leaking: Sequence[Told], fill: Fill, chance: float) -> dict[str, Any]:
     """Judge masks that leak by how well the fill hides them: at the share where most is left."""
 
     def shown(one: Told) -> float:
@@ -115,17 +113,16 @@ def _through(leaking: Sequence[Told], fill: Fill, imputer: str, chance: float) -
 
     showing = [one for one in leaking if _is_below(fill.at(one.fraction), "high", SHOWN)]
     worst = max(showing or leaking, key=lambda one: (ahead(one) * shown(one), ahead(one)))
-    row = fill.at(worst.fraction)
-    text = f"the mask alone gives the class away: {_numbers(worst, chance)}"
+    row, numbers = fill.at(worst.fraction), _numbers(worst, chance)
     if row["error"] is None:
         reason = fill.reason or f"too few samples ({row['n']}) to judge it"
-        return _said("cannot tell", f"{text}; how far the {imputer} fill shows the mask is not known: {reason}")
-    numbers = f"error {row['error']:.2f} against {row['base']:.2f}"
+        return _said("cannot tell", "not known", note=reason, **numbers)
+    numbers |= {"error": row["error"], "base": row["base"]}
     if showing:
-        return _said("leaks", f"{text}; {imputer} fill shows the mask: {numbers}")
+        return _said("leaks", "shown", **numbers)
     if any(_is_below(fill.at(one.fraction), "low", HIDDEN) for one in leaking):
-        return _said("cannot tell", f"{text}; {imputer} fill shows part of the mask: {numbers}")
-    return _said("does not leak", f"{text}; but {imputer} fill hides the mask: {numbers}")
+        return _said("cannot tell", "partly shown", **numbers)
+    return _said("does not leak", "hidden", **numbers)
 
 
 def _is_below(row: dict[str, Any], end: str, share: float) -> bool:
@@ -133,19 +130,21 @@ def _is_below(row: dict[str, Any], end: str, share: float) -> bool:
     return row[end] is not None and row[end] < share * row["base"]
 
 
-def _numbers(one: Told, chance: float) -> str:
-    return (
-        f"{_percent(one.mask.accuracy)} at {_percent(one.fraction)} removed ({_NAMES[one.order]}), chance "
-        f"{_percent(chance)}, random masks {_percent(one.random.accuracy)}"
-    )
+def _numbers(one: Told, chance: float) -> dict[str, Any]:
+    return {
+        "order": one.order,
+        "fraction": one.fraction,
+        "accuracy": one.mask.accuracy,
+        "random": one.random.accuracy,
+        "chance": chance,
+        "above": one.mask.interval[1] - max(chance, one.random.accuracy),
+        "margin": MARGIN,
+    }
 
 
-_NAMES = {"morf": "MoRF", "lerf": "LeRF"}
+_NUMBERS = ("fraction", "accuracy", "random", "chance", "above", "margin", "error", "base", "per_class")
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
-
-
-def _said(what: Verdict, why: str) -> dict[str, str]:
-    return {"verdict": what, "why": why}
+def _said(what: Verdict, ground: str, *, note: str = "", **numbers: Any) -> dict[str, Any]:
+    empty = dict.fromkeys(("order", *_NUMBERS))
+    return {"verdict": what, "ground": ground, "note": note} | empty | numbers

@@ -75,7 +75,8 @@ def audit_leakage(
         ``chance_low`` to ``chance_high``: what guessing the commonest class reaches; ``masks``: a row per method,
         order and share (empty with fewer than 20 samples or two classes); ``imputers``: a row per imputer and share,
         None where an imputer cannot be judged; ``verdicts``: a row per imputer and method: ``"leaks"``,
-        ``"does not leak"`` or ``"cannot tell"``, and why.
+        ``"does not leak"`` or ``"cannot tell"``, and the numbers it rests on, see
+        :func:`~roadworthy.evaluation.audit.leak_verdict.verdict`.
 
     Raises:
         InputError: numbers of images, classes, ids and values that differ, classes out of range, or imputers of the
@@ -123,7 +124,7 @@ def audit_leakage(
         "masks": [_mask_row(name, one) for name, found in told.items() for one in found],
         "imputers": [{"imputer": name, **row} for name, fill in known.items() for row in fill.rows],
         "verdicts": [
-            {"imputer": imputer, "method": name, **verdict(found, fill, imputer, reason, answers)}
+            {"imputer": imputer, "method": name, **verdict(found, fill, reason, answers)}
             for imputer, fill in known.items()
             for name, found in told.items()
         ],
