@@ -84,6 +84,12 @@ def test_class_shares_are_those_asked_for(count: int, strength: float, seed: int
         )
 
 
+def test_as_many_samples_are_kept_as_the_shares_allow() -> None:
+    given_ = Outputs.of([0.5] * 400, labels=[0] * 200 + [1] * 200)
+    sizes = [len(target.outputs) for target in label_targets(given_, strengths=[0.5])]
+    assert sizes == [267, 267]  # 200 of one class are three quarters
+
+
 def test_class_shares_of_one_class_and_wrong_strengths() -> None:
     assert label_targets(Outputs.of([0.5] * 50, labels=[1] * 50)) == []
     with pytest.raises(InputError, match=r"got 1.5, expected numbers in \[0, 1\]"):

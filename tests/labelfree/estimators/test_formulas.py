@@ -89,6 +89,17 @@ def test_pape_with_the_source_as_target_is_close_to_cbpe() -> None:
     assert pape == pytest.approx(cbpe, abs=0.02)
 
 
+def test_pape_calibrates_where_the_target_is() -> None:
+    """The model says .7 everywhere; it is right half of the time at x = 0 and nine times of ten at x = 1."""
+    rng = np.random.default_rng(5)
+    x = np.arange(1000) % 2
+    labels = (rng.uniform(size=1000) < np.where(x == 1, 0.9, 0.5)).astype(int)
+    source = Outputs.of(np.full(1000, 0.7), labels=labels, features=x)
+    target = Outputs.of(np.full(300, 0.7), features=np.ones(300))
+    assert estimators["cbpe"].fit(source).estimate(target).accuracy == pytest.approx(0.7, abs=0.03)
+    assert estimators["pape"].fit(source).estimate(target).accuracy == pytest.approx(0.9, abs=0.04)
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6))
 def test_transport_is_the_best_of_all_assignments(seed: int) -> None:
@@ -99,6 +110,11 @@ def test_transport_is_the_best_of_all_assignments(seed: int) -> None:
     given_labels = transported(table, np.array([0.5, 1 / 3, 1 / 6]))
     assert np.bincount(given_labels).tolist() == [3, 2, 1]
     assert table[np.arange(6), given_labels].sum() == pytest.approx(best)
+
+
+def test_class_counts_are_rounded_by_largest_remainders() -> None:
+    table = said(7, 3, 10).probabilities
+    assert np.bincount(transported(table, np.array([0.5, 0.3, 0.2]))).tolist() == [4, 2, 1]  # 3.5, 2.1, 1.4
 
 
 def test_transport_costs_what_a_linear_program_says() -> None:
