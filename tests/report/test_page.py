@@ -54,7 +54,7 @@ def hostile(make_result: Make, tmp_path_factory: pytest.TempPathFactory) -> tupl
 def test_nothing_a_user_named_becomes_markup(hostile: tuple[Result, str, Page]) -> None:
     _, _, page = hostile
     assert {tag for tag, _ in page.tags} <= TAGS
-    assert len(page.scripts) == 3
+    assert len(page.scripts) == 4
     assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on")]
     for name in NAMES:
         assert name in page.text
@@ -63,7 +63,7 @@ def test_nothing_a_user_named_becomes_markup(hostile: tuple[Result, str, Page]) 
 def test_nothing_a_user_named_stands_in_a_script(hostile: tuple[Result, str, Page]) -> None:
     _, _, page = hostile
     kinds = [attributes.get("type", "") for attributes, _ in page.scripts]
-    assert kinds == ["application/json", "", ""]
+    assert kinds == ["application/json", "", "", ""]
     assert not [script for attributes, script in page.scripts if not attributes and "pwned" in script]
     assert "<" not in page.scripts[0][1]
     names = [method["name"] for method in json.loads(page.scripts[0][1])["methods"]]
@@ -257,7 +257,7 @@ def test_a_saved_result_edited_with_hostile_text_stays_text(make_result: Make, t
     file.write_text(json.dumps(head))
     page = Page(report(tmp_path / "run", tmp_path / "x.html").read_text(encoding="utf8"))
     assert {tag for tag, _ in page.tags} <= TAGS
-    assert len(page.scripts) == 3
+    assert len(page.scripts) == 4
     assert not [script for attributes, script in page.scripts if not attributes and "pwned" in script]
     assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on")]
     assert page.text.count(HOSTILE) > 8

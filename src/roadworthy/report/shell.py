@@ -27,7 +27,7 @@ def page_text(
     """
     from plotly.offline import get_plotlyjs
 
-    scripts = [get_plotlyjs(), asset(script)]
+    scripts = [get_plotlyjs(), asset("theme.js"), asset(script)]
     parts = {
         "title": escape(title),
         "about": about,

@@ -1,15 +1,12 @@
 /* The page works without this file; with it the curves can be hovered, zoomed and switched. */
 (function () {
   "use strict";
-  var root = document.documentElement;
-  root.classList.add("js");
   var data = JSON.parse(document.getElementById("data").textContent);
   var chart = document.getElementById("chart");
   var narrow = window.matchMedia("(max-width: 40rem)");
-  var dark = window.matchMedia("(prefers-color-scheme: dark)");
+  var variable = window.roadworthy.variable;
 
   function all(selector) { return Array.prototype.slice.call(document.querySelectorAll(selector)); }
-  function variable(name) { return getComputedStyle(root).getPropertyValue(name).trim(); }
   function checked(id) { var box = document.getElementById(id); return !!box && box.checked; }
   var printing = false;
   function readout() {
@@ -138,18 +135,9 @@
       });
     });
   });
-  var theme = document.getElementById("theme");
-  function isDark() { return variable("--shown") === "dark"; }
-  function nameTheme() { theme.textContent = isDark() ? "Light page" : "Dark page"; }
-  theme.addEventListener("click", function () {
-    root.setAttribute("data-theme", isDark() ? "light" : "dark");
-    nameTheme();
-    draw();
-  });
-  dark.addEventListener("change", function () { nameTheme(); draw(); });
+  window.roadworthy.onTheme(draw);
   narrow.addEventListener("change", draw);
   window.addEventListener("beforeprint", function () { printing = true; show(); });
   window.addEventListener("afterprint", function () { printing = false; show(); });
-  nameTheme();
   show();
 })();
