@@ -10,7 +10,6 @@ import numpy as np
 from roadworthy.labelfree.estimators.base import Estimate, accuracy_alone, estimators, fitted, labelled
 from roadworthy.labelfree.outputs import Outputs
 
-
 _DECIMALS = 12  # sums of the same values in another order of classes tie
 
 
