@@ -13,14 +13,13 @@ what selects nothing is NaN and left out. What remains wrong is in :data:`FAULTS
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from roadworthy.errors import InputError, unknown_name
-from roadworthy.labelfree.clustering import cluster, purity
+from roadworthy.labelfree.clustering import cluster_parts, purity
 from roadworthy.labelfree.curve import ReliabilityCurve
 from roadworthy.rng import resolve_seed
 
@@ -129,12 +128,12 @@ def as_described_from_counts(
         raise InputError(f"mode_count: expected whole numbers from 0 to {passes} passes, of at least one pass")
     selected = [count * _THRESHOLDS >= k * passes for k in range(_THRESHOLDS + 1)]
     coverage = np.array([part.mean() for part in selected])
-    judge = _judge(estimator, classes, class_count, features, method, resolve_seed(seed))
-    known: dict[float, float] = {0.0: math.nan}  # parts are nested: an equal coverage is the same part
-    for share, part in zip(coverage.tolist(), selected, strict=True):
-        if share not in known:
-            known[share] = judge(part)
-    reliability = np.array([known[share] for share in coverage.tolist()])
+    _, first, back = np.unique(
+        -coverage, return_index=True, return_inverse=True
+    )  # parts are nested: of a size, equal
+    parts = [selected[i] for i in first if coverage[i] > 0]
+    known = _reliabilities(parts, estimator, classes, class_count, features, method, resolve_seed(seed))
+    reliability = np.array([*known, math.nan])[back]  # what selects nothing comes last
     kept = coverage > 0
     from scipy.integrate import trapezoid
 
@@ -155,20 +154,22 @@ def as_described_from_counts(
     )
 
 
-def _judge(
-    estimator: str, classes: np.ndarray, class_count: int, features: ArrayLike | None, method: str, seed: int
-) -> Callable[[np.ndarray], float]:
-    """Return the function that tells the reliability of a part, given as a mask that is nowhere empty."""
+def _reliabilities(
+    parts: list[np.ndarray],
+    estimator: str,
+    classes: np.ndarray,
+    class_count: int,
+    features: ArrayLike | None,
+    method: str,
+    seed: int,
+) -> list[float]:
+    """Return the reliability of each part, given as masks that are nowhere empty."""
     if estimator == "simple_majority":
-        return lambda part: float(np.bincount(classes[part]).max() / part.sum())
+        return [float(np.bincount(classes[part]).max() / part.sum()) for part in parts]
     if features is None:
         raise InputError("features: cluster consistency needs a feature vector of each sample; pass features= (N, D)")
     table = np.asarray(features, dtype=np.float32)
     if len(table) != len(classes):
         raise InputError(f"features: got {len(table)} rows for {len(classes)} samples")
-
-    def clustered(part: np.ndarray) -> float:
-        labels = cluster(table if part.all() else table[part], class_count, method=method, seed=seed)
-        return purity(labels, classes[part], class_count)
-
-    return clustered
+    clustered = cluster_parts(table, parts, class_count, method, seed)
+    return [purity(labels, classes[part], class_count) for labels, part in zip(clustered, parts, strict=True)]

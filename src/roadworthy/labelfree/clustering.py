@@ -15,6 +15,7 @@ good for purity as those of 100,000 (``benchmarks/clustering.py``).
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -187,7 +188,7 @@ def purity(labels: np.ndarray, predicted: np.ndarray, class_count: int) -> float
 
 
 def cluster(features: ArrayLike, clusters: int, *, method: str = "kmeans", seed: Seed = 0) -> np.ndarray:
-    """Cluster samples by their features.
+    """Cluster samples by their features, whatever the order of the rows.
 
     Args:
         features: (N, D) finite.
@@ -209,6 +210,31 @@ def cluster(features: ArrayLike, clusters: int, *, method: str = "kmeans", seed:
         >>> cluster([[0.0], [0.1], [9.0], [9.1]], 2).tolist() in ([0, 0, 1, 1], [1, 1, 0, 0])
         True
     """
+    return next(cluster_parts(features, [np.ones(len(np.asarray(features)), dtype=bool)], clusters, method, seed))
+
+
+def cluster_parts(
+    features: ArrayLike, parts: Iterable[np.ndarray], clusters: int, method: str = "kmeans", seed: Seed = 0
+) -> Iterator[np.ndarray]:
+    """Cluster several parts of the same samples, each on its own; what they share is done once.
+
+    Args:
+        features: (N, D) finite.
+        parts: bool (N,) each, with at least one sample.
+        clusters: as in :func:`cluster`.
+        method: as in :func:`cluster`.
+        seed: seed or generator.
+
+    Yields:
+        int64 clusters of the samples of each part.
+
+    Raises:
+        InputError: as :func:`cluster`.
+
+    Example:
+        >>> [len(labels) for labels in cluster_parts([[0.0], [1.0]], [np.array([True, False])], 1)]
+        [1]
+    """
     if method not in METHODS:
         raise unknown_name("clustering", method, METHODS)
     table = np.asarray(features, dtype=np.float32)
@@ -220,27 +246,33 @@ def cluster(features: ArrayLike, clusters: int, *, method: str = "kmeans", seed:
     if clusters < 1:
         raise InputError(f"clusters: {clusters} came, expected at least 1")
     number = resolve_seed(seed)
-    if method in ("dbscan", "hdbscan"):
-        return _by_density(table, method, number)
-    return _by_centres(table, min(clusters, len(table)), method, number)
+    along = numpy_generator(number, "clustering-order").standard_normal(table.shape[1], dtype=np.float32)
+    order = np.argsort(np.einsum("nd,d->n", table, along), kind="stable")  # by what rows hold, not by their place
+    for part in parts:
+        rows = order[part[order]]
+        if method in ("dbscan", "hdbscan"):
+            yield _by_density(table[part], (np.cumsum(part) - 1)[rows], method, number)
+        else:
+            centres = _centres(table, rows, min(clusters, len(rows)), method, number)
+            # copying most of the rows takes longer than assigning all of them
+            yield _nearest(table, centres)[part] if part.mean() > 0.5 else _nearest(table[part], centres)
 
 
-def _by_centres(table: np.ndarray, clusters: int, method: str, seed: int) -> np.ndarray:
+def _centres(table: np.ndarray, rows: np.ndarray, clusters: int, method: str, seed: int) -> np.ndarray:
     from sklearn.cluster import KMeans, MiniBatchKMeans
 
     state = derive(seed, "clustering") % 2**32
     if method == "kmeans":
-        part = table[_part(table, max(_FIT, _FIT_PER_CLUSTER * clusters), seed)]
+        part = table[_some(rows, max(_FIT, _FIT_PER_CLUSTER * clusters), seed)]
         found = KMeans(clusters, random_state=state, n_init=_STARTS).fit(_main_directions(part, clusters + 5, seed))
         inside = found.labels_.reshape(-1, 1) == np.arange(clusters)
-        centres = inside.T.astype(np.float32) @ part / np.maximum(inside.sum(axis=0), 1)[:, None]
-        return _nearest(table, centres.astype(np.float32))
-    table_in_order = table[_part(table, len(table), seed)]
+        means = inside.T.astype(np.float32) @ part / np.maximum(inside.sum(axis=0), 1)[:, None]
+        return np.asarray(means, dtype=np.float32)
     if method == "minibatch-kmeans":
-        found = MiniBatchKMeans(clusters, random_state=state, batch_size=1024, n_init=3).fit(table_in_order)
+        found = MiniBatchKMeans(clusters, random_state=state, batch_size=1024, n_init=3).fit(table[rows])
     else:
-        found = KMeans(clusters, random_state=state, n_init=1).fit(table_in_order)
-    return _nearest(table, found.cluster_centers_.astype(np.float32))
+        found = KMeans(clusters, random_state=state, n_init=1).fit(table[rows])
+    return np.asarray(found.cluster_centers_, dtype=np.float32)
 
 
 def _main_directions(part: np.ndarray, count: int, seed: int) -> np.ndarray:
@@ -266,11 +298,11 @@ def _nearest(table: np.ndarray, centres: np.ndarray) -> np.ndarray:
     return np.concatenate(parts).astype(np.int64)
 
 
-def _by_density(table: np.ndarray, method: str, seed: int) -> np.ndarray:
+def _by_density(table: np.ndarray, order: np.ndarray, method: str, seed: int) -> np.ndarray:
     from sklearn.cluster import DBSCAN, HDBSCAN
     from sklearn.neighbors import NearestNeighbors
 
-    rows = _part(table, _DENSITY_LIMIT, seed)
+    rows = _some(order, _DENSITY_LIMIT, seed)
     part = table[rows]
     neighbours = min(_NEIGHBOURS, len(part) - 1)
     if neighbours < 1:
@@ -289,13 +321,11 @@ def _by_density(table: np.ndarray, method: str, seed: int) -> np.ndarray:
     return np.asarray(labels)
 
 
-def _part(table: np.ndarray, size: int, seed: int) -> np.ndarray:
-    """Return rows of a random part, or all, in an order that depends on what they hold and not on their place."""
-    along = numpy_generator(seed, "clustering-order").standard_normal(table.shape[1], dtype=np.float32)
-    order = np.argsort(np.einsum("nd,d->n", table, along), kind="stable")
-    if len(table) <= size:
-        return order
-    return np.asarray(order[numpy_generator(seed, "clustering-part").choice(len(table), size, replace=False)])
+def _some(rows: np.ndarray, size: int, seed: int) -> np.ndarray:
+    """Return a random part of the rows, or all of them if they are no more than ``size``."""
+    if len(rows) <= size:
+        return rows
+    return np.asarray(rows[numpy_generator(seed, "clustering-part").choice(len(rows), size, replace=False)])
 
 
 def _commonest(labels: np.ndarray, predicted: np.ndarray, class_count: int) -> int:
