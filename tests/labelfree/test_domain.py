@@ -38,6 +38,11 @@ def test_unequal_sizes_leave_the_weights_alone() -> None:
     found = tell_apart(cloud(900, 0, 4), cloud(90, 0, 5))
     assert found.weights.mean() == pytest.approx(1)
     assert found.weights.std() < 0.5
+    source = cloud(150, 0, 2)
+    many = tell_apart(source, cloud(1000, 1, 3))  # odds are high everywhere: the cut must not bite for that
+    assert source.features is not None
+    exact = np.exp(source.features[many.rows, 0] - 0.5)
+    assert np.corrcoef(many.weights, np.minimum(exact, 20))[0, 1] > 0.97
 
 
 def test_wide_and_constant_features_and_none() -> None:
