@@ -11,7 +11,7 @@ import roadworthy.evaluation.scoring as scoring_module
 from roadworthy.errors import InputError
 from roadworthy.evaluation import Result, load_result
 from roadworthy.report import report, verdict, write_all, write_pictures
-from roadworthy.report.findings import shown_readouts
+from roadworthy.report.facts import shown_readouts
 
 Make = Callable[..., Result]
 PICTURES = {"curves.svg", "curves.png", "sheet.svg", "sheet.png", "report.html"}

@@ -20,7 +20,8 @@ from test_page import HOSTILE, TAGS, Page
 from roadworthy.evaluation import Result, load_result
 from roadworthy.report import curves_figure, report, verdict
 from roadworthy.report.beside import road_agreement
-from roadworthy.report.findings import Findings, failed_trainings
+from roadworthy.report.facts import failed_trainings
+from roadworthy.report.findings import Findings
 from roadworthy.statistics import least_difference
 
 Make = Callable[..., Result]

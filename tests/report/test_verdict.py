@@ -10,7 +10,8 @@ from scipy.stats import binom
 from roadworthy.errors import InputError
 from roadworthy.evaluation import Result
 from roadworthy.report import verdict
-from roadworthy.report.findings import Findings, above_chance, chance, labelled
+from roadworthy.report.facts import above_chance, chance, labelled
+from roadworthy.report.findings import Findings
 
 Make = Callable[..., Result]
 
@@ -56,6 +57,16 @@ def test_no_ranking_where_nothing_is_told_apart(make_result: Make) -> None:
     assert found.leaders == ()
     assert found.level == "little"
     assert "chance alone could order the methods so" in found.trust
+
+
+@pytest.mark.parametrize("strengths", [(0.0, 0.0, 0.0, 0.0), (1.5, 0.0, 0.0, 0.0), (0.9, 0.6, 0.3, 0.0)])
+def test_the_sentence_follows_from_the_groups_of_the_ranking(make_result: Make, strengths: tuple[float, ...]) -> None:
+    """The self-test counts a panel as silent where all maps share one group; there the page says the same."""
+    result = make_result(dict(zip(["a", "b", "c", "random"], strengths, strict=True)))
+    silent = bool((result.ranking()["group"] == "a").all())
+    assert silent == (not any(strengths))
+    assert verdict(result).leads.startswith("No ranking: none of the 6 pairs") == silent
+    assert bool(verdict(result).leaders) != silent
 
 
 def test_a_single_pair_is_spoken_of_as_one(make_result: Make) -> None:

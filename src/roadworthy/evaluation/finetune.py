@@ -30,6 +30,7 @@ from roadworthy.imputation import Imputer, resolve_imputer
 from roadworthy.model import Recipe, fit, load_recipe
 from roadworthy.provenance import ids_hash
 from roadworthy.records import Batch, Split
+from roadworthy.removal import ranks_without_ties, removed_at
 from roadworthy.rng import derive, normal_fields, resolve_seed
 from roadworthy.types import Normalize, Output, Progress, Seed, Unit
 
@@ -108,9 +109,9 @@ class RandomMasks:
         for grain in np.unique(grains[grains > 0]):
             rows = grains == grain
             fields[rows] = scipy.ndimage.gaussian_filter(fields[rows], grain, axes=spatial, mode="nearest")
-        counts = np.floor((share if self.masks == "uniform" else np.full(len(ids), self.masks)) * flat + 1e-9)
-        places = np.argsort(np.argsort(fields.reshape(len(ids), -1), axis=1), axis=1)
-        return (places < counts[:, None]).reshape(fields.shape)
+        ranks, _ = ranks_without_ties(fields, "lerf")
+        shares = share if self.masks == "uniform" else [self.masks] * len(ids)
+        return np.stack([removed_at(row[None], float(each))[0] for row, each in zip(ranks, shares, strict=True)])
 
     def _patches(self, units: tuple[int, ...], share: np.ndarray, choice: np.ndarray) -> np.ndarray:
         cells = cells_of(units, self.grid)

@@ -10,8 +10,9 @@ from roadworthy.evaluation.audit.gate_rule import GateRow
 from roadworthy.report.audits import CLEAN, LEAKS, OPEN, Leakage, gate_of, leakage_of
 from roadworthy.report.beside import road_agreement
 from roadworthy.report.controls import missing_controls
+from roadworthy.report.facts import above_chance, orders_of
 from roadworthy.report.fidelity import fidelities
-from roadworthy.report.findings import Findings, above_chance, orders_of
+from roadworthy.report.findings import Findings
 from roadworthy.report.gate import fill_words
 from roadworthy.report.leaks import alone, amount, place
 from roadworthy.report.styles import is_control

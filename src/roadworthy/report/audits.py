@@ -193,7 +193,8 @@ def leakage_of(result: Result) -> Leakage | None:
 def _leak_verdict(row: Mapping[str, Any]) -> LeakVerdict:
     texts = ("imputer", "method", "verdict", "ground", "note", "order")
     fields: dict[str, Any] = {name: text_of(row, name) for name in texts}
-    return LeakVerdict(**fields, **{name: number_of(row, name) for name in _VERDICT_NUMBERS})
+    fields |= {name: number_of(row, name) for name in _VERDICT_NUMBERS}
+    return LeakVerdict(**fields)
 
 
 def _mask_row(row: Mapping[str, Any]) -> MaskRow:

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from roadworthy.evaluation.result import Result
-from roadworthy.report.findings import chance, orders_of, within_range, words_of
+from roadworthy.report.facts import chance, orders_of, within_range, words_of
 from roadworthy.report.material import Material
 from roadworthy.report.styles import Style, method_styles
 from roadworthy.report.tables import name

@@ -10,7 +10,8 @@ import numpy as np
 
 from roadworthy import statistics
 from roadworthy.evaluation.result import Result
-from roadworthy.report.findings import Findings, words_of
+from roadworthy.report.facts import words_of
+from roadworthy.report.findings import Findings
 from roadworthy.report.tables import head_cell, interval, row_head, table
 from roadworthy.report.text import escape, number, percent
 

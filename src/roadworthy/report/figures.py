@@ -14,7 +14,7 @@ import numpy as np
 from roadworthy.errors import InputError
 from roadworthy.evaluation.result import Result
 from roadworthy.files import replacing
-from roadworthy.report.findings import chance, orders_of, within_range, words_of
+from roadworthy.report.facts import chance, orders_of, within_range, words_of
 from roadworthy.report.pictures import image_array, map_array, resized, spread
 from roadworthy.report.sheet import class_name
 from roadworthy.report.styles import method_styles

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from roadworthy.evaluation.result import Result
-from roadworthy.report.findings import Findings, shown_readouts
+from roadworthy.report.facts import shown_readouts
+from roadworthy.report.findings import Findings
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable
 from roadworthy.evaluation.result import Result
 from roadworthy.report.advice import advise
 from roadworthy.report.audits import LEAKS, OPEN, leakage_of
-from roadworthy.report.findings import Findings, above_chance, chance, labelled
+from roadworthy.report.facts import above_chance, chance, labelled
+from roadworthy.report.findings import Findings
 from roadworthy.report.text import clean, escape, listed, number, percent
 from roadworthy.report.trust import folded, notes, reasons
 from roadworthy.report.verdict import judge

@@ -8,12 +8,7 @@ import pandas as pd
 
 from roadworthy.evaluation.result import Result
 from roadworthy.report.beside import road_agreement, road_beside
-from roadworthy.report.findings import (
-    interval_notes,
-    orders_of,
-    within_range,
-    words_of,
-)
+from roadworthy.report.facts import interval_notes, orders_of, within_range, words_of
 from roadworthy.report.material import Material
 from roadworthy.report.tables import head_cell, interval, row_head, table
 from roadworthy.report.text import duration, escape, listed, number, percent

@@ -14,13 +14,9 @@ from roadworthy.evaluation.withheld import pairs_without_withheld, withheld_by_g
 from roadworthy.report import audit_sections, retrained, tables
 from roadworthy.report.chart import switches
 from roadworthy.report.concordance import concordance_section
+from roadworthy.report.facts import interval_kind, units_of, within_range
 from roadworthy.report.fidelity import fidelity_section
 from roadworthy.report.figures import curves_figure, write_figure
-from roadworthy.report.findings import (
-    interval_kind,
-    units_of,
-    within_range,
-)
 from roadworthy.report.material import Material
 from roadworthy.report.sheet import sheet_section
 from roadworthy.report.text import asset, escape, number, percent

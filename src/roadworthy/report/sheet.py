@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from roadworthy.evaluation.result import Result, Sheet
-from roadworthy.report.findings import labelled, orders_of
+from roadworthy.report.facts import labelled, orders_of
 from roadworthy.report.pictures import data_uri, image_array, map_array, most_bytes, spread
 from roadworthy.report.tables import name
 from roadworthy.report.text import clean, escape, percent

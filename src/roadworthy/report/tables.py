@@ -11,16 +11,8 @@ import numpy as np
 import pandas as pd
 
 from roadworthy.evaluation.result import Result
-from roadworthy.report.findings import (
-    Findings,
-    Standing,
-    interval_kind,
-    interval_notes,
-    orders_of,
-    units_of,
-    within_range,
-    words_of,
-)
+from roadworthy.report.facts import interval_kind, interval_notes, orders_of, units_of, within_range, words_of
+from roadworthy.report.findings import Findings, Standing
 from roadworthy.report.styles import is_control
 from roadworthy.report.text import clean, escape, listed, number, p_value, percent, signed
 

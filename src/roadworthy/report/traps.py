@@ -9,8 +9,9 @@ from typing import Any, Literal
 from roadworthy import statistics
 from roadworthy.report.audits import LEAKS, OPEN, gate_of, leakage_of
 from roadworthy.report.controls import missing_controls
+from roadworthy.report.facts import orders_of
 from roadworthy.report.fidelity import fidelities
-from roadworthy.report.findings import Findings, orders_of
+from roadworthy.report.findings import Findings
 from roadworthy.report.styles import is_control
 from roadworthy.report.tables import head_cell, smoothness, table
 from roadworthy.report.text import clean, escape, listed, number, percent

@@ -12,15 +12,8 @@ from roadworthy import statistics
 from roadworthy.evaluation.result import Result
 from roadworthy.report.audits import CLEAN, LEAKS, OPEN, Leakage, leakage_of
 from roadworthy.report.beside import road_agreement
-from roadworthy.report.findings import (
-    Findings,
-    above_chance,
-    chance,
-    class_count,
-    failed_trainings,
-    labelled,
-    orders_of,
-)
+from roadworthy.report.facts import above_chance, chance, class_count, failed_trainings, labelled, orders_of
+from roadworthy.report.findings import Findings
 from roadworthy.report.leaks import alone, place
 from roadworthy.report.text import clean, listed, number, percent
 from roadworthy.report.thresholds import AGREE, COMPARABLE, ENOUGH, FEW, PARTLY, POOR, RARE, SOME, TOO_FEW, WEAK

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from roadworthy.evaluation.result import Result
 from roadworthy.report.advice import advise
-from roadworthy.report.findings import Findings, above_chance, chance
+from roadworthy.report.facts import above_chance, chance
+from roadworthy.report.findings import Findings
 from roadworthy.report.styles import is_control
 from roadworthy.report.text import clean, listed, number, percent
 from roadworthy.report.trust import Trust, trust_sentence

@@ -18,13 +18,13 @@ import scipy.stats
 import torch
 
 from roadworthy.errors import InputError
-from roadworthy.evaluation.audit.predictor import Effort, imputation_error, imputation_errors
+from roadworthy.evaluation.audit.predictor import LEAST, Effort, imputation_error, imputation_errors
 from roadworthy.evaluation.degrade import Filler
 from roadworthy.evaluation.inputs import block_size
 from roadworthy.forward import Classifier, untouched
 from roadworthy.imputation import NOISE, Imputer, resolve_imputer
 from roadworthy.labels import as_labels
-from roadworthy.removal import removed_at
+from roadworthy.removal import ranks_without_ties, removed_at
 from roadworthy.rng import normal_fields, permutations, resolve_seed
 from roadworthy.statistics import curve_bands
 from roadworthy.types import Normalize, Output, Progress, Seed
@@ -162,7 +162,7 @@ def draw_masks(masks: Masks, shape: tuple[int, ...], ids: Sequence[str], fractio
         grain = max(1.0, max(units) * _BLOB)
         fields = normal_fields(seed, "imputer-audit", ids, units)
         smooth = scipy.ndimage.gaussian_filter(fields, grain, axes=tuple(range(1, fields.ndim)), mode="nearest")
-        ranks = np.argsort(np.argsort(smooth.reshape(len(ids), count), axis=1), axis=1)
+        ranks, _ = ranks_without_ties(smooth, "lerf")
     else:
         raise InputError(f"masks: got {masks!r}, expected 'random' or 'blobs'")
     return removed_at(ranks.reshape(len(ids), *units), fraction)
@@ -177,7 +177,7 @@ def verdicts(table: pd.DataFrame) -> dict[str, str]:
     Returns:
         Imputer to line. An imputer ``hides`` what was removed where the predictor's error, over all shares, is surely
         (95 %) above 2/3 of guessing, ``reveals`` it where it is surely below 1/3, else ``partly reveals`` it;
-        with too few images for the predictor ``cannot tell``.
+        with too few images for the predictor, or where a share removes nothing, ``cannot tell``, and why.
     """
     blind = table[~table.groupby("imputer")["peeks"].transform("any")]
     best = blind.groupby("imputer")["rmse"].mean().idxmin() if blind.imputer.nunique() > 1 else None
@@ -195,8 +195,11 @@ def verdicts(table: pd.DataFrame) -> dict[str, str]:
 
 def _says(rows: pd.DataFrame) -> str:
     base = float(rows.base.sum())
-    if rows.predictor_error.isna().any() or base == 0:
-        return "cannot tell whether it reveals what was removed"
+    open_ = "cannot tell whether it reveals what was removed"
+    if rows.predictor_error.isna().any():
+        return f"{open_}: a predictor needs {LEAST} images or more to learn from and be judged on, got {rows.n.min()}"
+    if base == 0:
+        return f"{open_}: nothing is left to guess at these shares"
     low, high = float(rows.predictor_low.sum()) / base, float(rows.predictor_high.sum()) / base
     if low > HIDES:
         return "hides what was removed"
