@@ -125,11 +125,13 @@ class Bench:
             found[repeat] = scores[0] - scores[1]
         return found
 
-    def _tried(self, wild: np.ndarray, others: list[np.ndarray], label: int, kept: np.ndarray, repeat: int) -> float:
+    def _tried(self, wild: np.ndarray, others: np.ndarray, label: int, kept: np.ndarray, repeat: int) -> float:
         """Give all wild samples one label, the source samples have the other; how well does that serve the source?"""
         from sklearn.exceptions import ConvergenceWarning
 
-        values = np.concatenate([wild, self.train[others[1 - label]]])
+        if not kept.any():
+            return float("nan")
+        values = np.concatenate([wild, others])
         called = np.repeat([label, 1 - label], self.points)
         model = probes[self.probe](derive(self.seed, "probe", repeat) % 2**32)
         with warnings.catch_warnings():
