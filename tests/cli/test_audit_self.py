@@ -43,7 +43,8 @@ def test_own_data_are_tested_by_what_needs_no_truth(
     ("arguments", "message"),
     [
         (("--strategies", "raod"), "Did you mean 'road'"),
-        (("--strategies", "roar"), "trains a network for each explanation"),
+        (("--strategies", "roar"), "trains a network for each explanation, which takes far longer"),
+        (("--strategies", "road", "--seeds", "0", "--retraining", "--data", "planted:n=8"), "need planted data"),
         (("--seeds", "1,b"), "--seeds: got '1,b', expected whole numbers"),
         (("--effort", "huge"), "'huge' is not one of 'quick', 'full'"),
     ],

@@ -37,7 +37,8 @@ def self_test(
         str | None,
         typer.Option(
             "--strategies",
-            help="Presets, comma separated; with 'morf' or 'lerf', 'probability' or 'logit' behind: 'road morf'.",
+            help="Presets, comma separated, 'symmetric untouched' or 'idsds'; with 'morf' or 'lerf', 'probability' "
+            "or 'logit' behind: 'road morf'.",
         ),
     ] = None,
     bases: Annotated[
@@ -48,7 +49,7 @@ def self_test(
         typer.Option("--effort", help="quick: minutes; full: more seeds, images and strategies."),
     ] = "quick",
     retraining: Annotated[
-        bool, typer.Option("--retraining", help="Also the tests of ROAR and of the leak gate, which take far longer.")
+        bool, typer.Option("--retraining", help="Also ROAR, KAR and the leak gate, which take far longer.")
     ] = False,
     seeds: Annotated[str | None, typer.Option("--seeds", help="Seeds of the benches, comma separated.")] = None,
     seed: SeedOption = 0,
@@ -65,15 +66,16 @@ def self_test(
     Without --data on planted images; with it, on your own model and data, by what needs no truth.
     """
     from roadworthy.evaluation.selftest import self_test as run
-    from roadworthy.evaluation.selftest.contender import contenders
+    from roadworthy.evaluation.selftest.run import requested
 
     options: dict[str, Any] = {
         "effort": effort,
         "retraining": retraining,
         "seeds": None if seeds is None else _whole(seeds),
     }
-    if strategies is not None:  # a wrong name is told before anything is trained
-        options["strategies"] = contenders(parse_list(strategies, "strategies"))
+    # what cannot be done is told before anything is trained
+    named = None if strategies is None else parse_list(strategies, "strategies")
+    options["strategies"] = requested(named, effort=effort, retraining=retraining, own=data is not None)
     if folder is not None and folder.exists() and not folder.is_dir():
         raise InputError(f"--out: {folder} is a file, expected a folder")
     if data is not None:

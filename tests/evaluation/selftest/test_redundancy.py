@@ -12,10 +12,10 @@ from roadworthy.data import load_data
 from roadworthy.data.planted import patterns
 from roadworthy.evaluation.selftest import invariance as invariances
 from roadworthy.evaluation.selftest.bench import Bench, Judges
-from roadworthy.evaluation.selftest.contender import Contender, contenders, shares_by_view
+from roadworthy.evaluation.selftest.contender import asked_by_view, contenders
 from roadworthy.evaluation.selftest.invariance import invariance
 from roadworthy.evaluation.selftest.maps import white
-from roadworthy.evaluation.selftest.redundancy import redundancy, two_copies
+from roadworthy.evaluation.selftest.redundancy import _Said, redundancy, two_copies
 
 
 class Matched(torch.nn.Module):
@@ -34,7 +34,7 @@ class Matched(torch.nn.Module):
         return self.cells(images).amax(dim=(2, 3))
 
 
-FOUND = contenders(["untouched gain", "mean morf", "mean lerf"])
+FOUND = contenders(["symmetric untouched", "mean morf", "mean lerf"])
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def bench() -> Bench:
     truth, decoy = (mask.astype(np.float32) for mask in (data.relevant, data.test.source.decoy()))
     maps = {"truth": truth, "decoy": decoy, "null white": white(1, samples.ids, (24, 24))}
     judges = Judges(Matched().eval(), None, mean=[0.5], seed=1)
-    return Bench("planted", 1, samples, samples.labels, judges, maps, shares_by_view(FOUND), truth > 0)
+    return Bench("planted", 1, samples, samples.labels, judges, maps, asked_by_view(FOUND), truth > 0)
 
 
 def test_either_copy_is_enough_and_both_must_go(bench: Bench) -> None:
@@ -59,9 +59,9 @@ def test_either_copy_is_enough_and_both_must_go(bench: Bench) -> None:
         np.testing.assert_array_equal(images[row][one[row]], images[row][other[row]])
     found = {each.name: redundancy([doubled], each) for each in FOUND}
     assert [trial.passed for trial in found.values()] == [True, False, False]
-    assert found["untouched gain"].measured > 0.5
+    assert found["symmetric untouched"].measured > 0.5
     assert all("one order only" in found[name].note for name in ("mean morf", "mean lerf"))
-    assert doubled.shares != bench.shares or 0.2 in FOUND[0].fractions
+    assert all(0.2 in asked.fractions for asked in doubled.asked.values())
 
 
 def test_a_result_whose_orders_agree_fails(bench: Bench) -> None:
@@ -75,7 +75,20 @@ def test_a_result_whose_orders_agree_fails(bench: Bench) -> None:
     )
     trial = redundancy([wrong], FOUND[0])
     assert trial.passed is False
-    assert "said to agree" in trial.note
+    assert "+1/+1" in trial.note  # one rank by both orders
+
+
+def test_an_agreement_that_is_undefined_does_not_pass(bench: Bench) -> None:
+    assert _Said(0.1, 1, 0).disagree
+    assert _Said(0.6, 1, -1).disagree
+    assert not _Said(0.6, 1, 0).disagree
+    assert not _Said(0.1, 1, 1).disagree  # a single rank all the same
+    assert not _Said(float("nan"), 1, 0).disagree
+    doubled = two_copies(bench)
+    alike = doubled.with_maps(dict.fromkeys(doubled.maps, doubled.maps["both copies"]))
+    trial = redundancy([alike], FOUND[0])
+    assert trial.passed is False
+    assert "agreement of the orders nan" in trial.note
 
 
 def bench_noise(bench: Bench) -> np.ndarray:
@@ -83,8 +96,11 @@ def bench_noise(bench: Bench) -> np.ndarray:
 
 
 def test_scores_follow_from_ranks_alone(bench: Bench) -> None:
-    trial = invariance([bench], FOUND[0])
-    assert (trial.passed, trial.measured) == (True, 0.0)
+    trials = invariance(bench, FOUND)
+    assert [(trial.strategy, trial.passed, trial.measured) for trial in trials] == [
+        (one.name, True, 0.0) for one in FOUND
+    ]
+    trial = trials[0]
     assert trial.note.count("batches of") == 3
     assert trial.n == invariances.SAMPLES
 
@@ -97,7 +113,7 @@ def test_a_function_that_joins_values_is_seen(
 ) -> None:
     monkeypatch.setattr(invariances, "FUNCTIONS", {"changed": function})
     monkeypatch.setattr(invariances, "BATCHES", ())
-    trial = invariance([bench], FOUND[0])
+    (trial,) = invariance(bench, FOUND[:1])
     assert trial.passed is passes
     assert ("differs with changed" in trial.note) is not passes
 
@@ -109,10 +125,6 @@ def test_a_network_that_looks_at_the_whole_batch_is_seen(bench: Bench) -> None:
             return found - found.mean(dim=0)
 
     judges = Judges(Relative().eval(), None, mean=[0.5], seed=1)
-    trial = invariance([bench.with_maps(bench.maps, judges=judges)], one_order(FOUND[0]))
+    (trial,) = invariance(bench.with_maps(bench.maps, judges=judges), FOUND[1:2])
     assert trial.passed is False
     assert "batches of 1" in trial.note
-
-
-def one_order(one: Contender) -> Contender:
-    return Contender(one.name, one.views, one.orders, one.readout, (0.3,))

@@ -86,6 +86,45 @@ def idsds(
         >>> found["left"]["score"], found["nothing"]["score"], found["nothing"]["undefined"]
         (1.0, 0.0, 5)
     """
+    classifier = Classifier(model, normalize=normalize, output=output, device=device, max_batch=max_batch)
+    found, moved = correlations(classifier, images, targets, maps, mean=mean, grid=grid, reduction=reduction)
+    if not moved.any():
+        raise InputError(
+            f"idsds: no patch of a {grid} x {grid} grid changes the target's logit in any of {len(images)} images; "
+            "check the fill (mean=), or whether the model reads the images at all"
+        )
+    kept = {name: values[moved] for name, values in found.items()}
+    return {
+        "grid": grid,
+        "n": int(moved.sum()),
+        "unmoved": int((~moved).sum()),
+        "scores": _summaries(kept, level=level, draws=draws, seed=seed),
+    }
+
+
+def correlations(
+    classifier: Classifier,
+    images: torch.Tensor,
+    targets: torch.Tensor | np.ndarray | Sequence[int],
+    maps: Mapping[str, np.ndarray],
+    *,
+    mean: Sequence[float] | torch.Tensor,
+    grid: int = 4,
+    reduction: Reduction = "sum",
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Correlate patch attribution and logit drop image by image; arguments and errors are those of :func:`idsds`.
+
+    Returns:
+        For each method, float64 (N,): Spearman's correlation, NaN where the map has no order of the patches or no
+        patch moves the logit; and bool (N,): where some patch does.
+
+    Example:
+        >>> images = torch.rand(3, 1, 4, 4, generator=torch.Generator().manual_seed(0))
+        >>> model = Classifier(lambda x: torch.stack([x.sum((1, 2, 3)), 0 * x.sum((1, 2, 3))], 1))
+        >>> found, moved = correlations(model, images, [0] * 3, {"image": images[:, 0].numpy()}, mean=[0.0])
+        >>> found["image"].tolist(), moved.tolist()
+        ([1.0, 1.0, 1.0], [True, True, True])
+    """
     cells = _cells(images, grid)
     _check_maps(maps)
     ids = [str(number) for number in range(len(images))]
@@ -94,22 +133,10 @@ def idsds(
     if len(chosen) != len(images):
         raise InputError(f"targets: {len(chosen)} classes for {len(images)} images; give one class per image")
     values = {name: _patch_means(name, array, images, cells, reduction) for name, array in maps.items()}
-    classifier = Classifier(model, normalize=normalize, output=output, device=device, max_batch=max_batch)
-    with untouched(model):
+    with untouched(classifier.model):
         drops = _drops(classifier, images, chosen, cells, torch.as_tensor(mean))
     moved = (drops != drops[:, :1]).any(axis=1)
-    if not moved.any():
-        raise InputError(
-            f"idsds: no patch of a {grid} x {grid} grid changes the target's logit in any of {len(images)} images; "
-            "check the fill (mean=), or whether the model reads the images at all"
-        )
-    correlations = {name: spearman(part[moved], drops[moved]) for name, part in values.items()}
-    return {
-        "grid": grid,
-        "n": int(moved.sum()),
-        "unmoved": int((~moved).sum()),
-        "scores": _summaries(correlations, level=level, draws=draws, seed=seed),
-    }
+    return {name: spearman(part, drops) for name, part in values.items()}, moved
 
 
 def _cells(images: torch.Tensor, grid: int) -> np.ndarray:

@@ -23,12 +23,25 @@ class View(NamedTuple):
         imputer: its name or the imputer itself.
         alpha: see :class:`~roadworthy.evaluation.Strategy`.
         beta: likewise; below 1 the judge is fine-tuned at this rate.
+        tuned_on: the fills that a fine-tuned judge was shown, those of its strategy; empty for the model as it is.
+        repeats: how often draws are made anew.
     """
 
     judge: str
     imputer: Any
     alpha: float = 1.0
     beta: float = 1.0
+    tuned_on: tuple[Any, ...] = ()
+    repeats: int = 1
+
+    @property
+    def copies(self) -> tuple[Any, ...]:
+        """What the degraded copies follow from: views that have it in common can share them."""
+        return (self.imputer, self.alpha, self.beta, self.repeats)
+
+    def strategy(self) -> Strategy:
+        """Return the strategy whose judge a fine-tuned view asks."""
+        return Strategy(name="selftest", training="finetune", imputer=self.tuned_on, alpha=self.alpha, beta=self.beta)
 
 
 @dataclass(frozen=True)
@@ -41,9 +54,11 @@ class Contender:
         orders: ``("morf", "lerf")``, or one of them.
         readout: what its curves are made of.
         fractions: shares removed, without 0.
-        repeats: how often draws are made anew.
         average: ``"area"``: the area under the curve on its true shares; ``"shares"``: the plain mean over the
             shares, so that each counts alike however far apart they lie.
+        training: ``"none"``: the views are asked; ``"retrain"``: a network is trained for each point (these stand
+            behind the leak gate and are tested apart); ``"patches"``: IDSDS, which removes single patches and has
+            no order.
     """
 
     name: str
@@ -51,64 +66,67 @@ class Contender:
     orders: tuple[Order, ...]
     readout: str
     fractions: tuple[float, ...]
-    repeats: int = 1
     average: Literal["area", "shares"] = "area"
+    training: Literal["none", "retrain", "patches"] = "none"
 
     @property
     def symmetric(self) -> bool:
         """Whether the score is the difference between the orders."""
         return len(self.orders) == 2
 
+    @property
+    def by_patches(self) -> bool:
+        """Whether this is IDSDS."""
+        return self.training == "patches"
 
-SHARES = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
+
+SHARES = (0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95)
 ENDS = (0.05, 0.1, 0.3, 0.7, 0.9, 0.95)
 """Shares mirrored about a half, most of them near none and near all: there only the top of a map decides, what goes
 first and what is left last. In the middle a map of half the truth scores almost as the truth does."""
+DRAWS = 1
+"""Draws of a strategy that removes at random (F-Fidelity); the preset's 50 would take longer than all the rest."""
 _ORDERS, _READOUTS, _EVEN = ("morf", "lerf"), ("probability", "logit", "top1"), ("even", "ends", "area")
 OFFERED = (
+    "symmetric untouched",
     "symmetric",
+    "symmetric fine-tuned",
     "symmetric top1",
-    "symmetric area top1",
     "symmetric area probability",
-    "untouched gain",
-    "untouched gain probability",
-    "untouched gain ends probability",
-    "fine-tuned gain",
-    "fine-tuned gain probability",
-    "fine-tuned gain ends probability",
+    "symmetric area top1",
     "road",
     "road morf",
     "road lerf",
-    "mean morf",
-    "mean lerf",
-    "fine-tuned morf",
-    "fine-tuned lerf",
-    "pixel-flipping",
     "deletion",
     "insertion",
+    "pixel-flipping",
+    "f-fidelity",
+    "idsds",
 )
 """The strategies that a self-test takes by default."""
+RETRAINED = ("roar", "kar", "roar symmetric")
+"""Those that train a network for each explanation: tested apart, and only when asked."""
+IDSDS = Contender("idsds", (), (), "logit", (), training="patches")
 
 _COMBINED: Mapping[str, Strategy] = {
-    "untouched gain": Strategy.of("road", imputer="mean", fractions=SHARES),
-    "fine-tuned gain": Strategy.of("road", training="finetune", imputer="mean", fractions=SHARES),
-    "road": presets["road"],
+    "symmetric untouched": Strategy.of("symmetric", training="none"),
+    "symmetric fine-tuned": Strategy.of("symmetric", training="finetune"),
     "mean": Strategy.of("road", imputer="mean", fractions=SHARES),
-    "fine-tuned": Strategy.of("road", training="finetune", imputer="mean", fractions=SHARES),
+    "roar symmetric": Strategy.of("roar", order="both"),
 }
 
 
 def contender(strategy: str | Strategy) -> Contender:
     """Return the strategy that a name stands for.
 
-    A name is a preset, or one of ``untouched gain``, ``fine-tuned gain`` (both orders, mean fill), ``mean`` and
-    ``fine-tuned``; with ``morf`` or ``lerf`` behind it only that order counts, with ``probability``, ``logit`` or
-    ``top1`` that readout. ``even`` lets each of its shares count alike, ``ends`` does so with the shares near none
-    and near all, ``area`` takes the area over shares that are spread out.
+    A name is a preset; ``symmetric untouched`` or ``symmetric fine-tuned`` (its half that asks the model as it is, or
+    the copy); ``mean`` (both orders, mean fill); ``roar symmetric``; or ``idsds``. With ``morf`` or ``lerf`` behind
+    it only that order counts, with ``probability``, ``logit`` or ``top1`` that readout. ``even`` lets each of its
+    shares count alike, ``ends`` does so with the shares near none and near all, ``area`` takes the area over shares
+    that are spread out.
 
     Raises:
-        InputError: an unknown name, or a strategy that trains a network for each explanation: those are no part of
-            the self-test, since they need hours and stand behind the leak gate.
+        InputError: an unknown name.
 
     Example:
         >>> contender("road morf").orders, contender("symmetric probability").readout
@@ -116,6 +134,8 @@ def contender(strategy: str | Strategy) -> Contender:
     """
     if isinstance(strategy, Strategy):
         return _from_strategy(strategy.name, strategy)
+    if strategy == IDSDS.name:
+        return IDSDS
     words = strategy.split()
     changes: dict[str, Any] = {}
     average: Literal["area", "shares"] | None = None
@@ -132,23 +152,25 @@ def contender(strategy: str | Strategy) -> Contender:
 
 
 def _from_strategy(name: str, strategy: Strategy) -> Contender:
-    if not strategy.judges:
-        raise InputError(
-            f"strategies: {name!r} trains a network for each explanation, which a self-test does not do; what it may "
-            "be believed is for the leakage audit to say"
-        )
     return Contender(
         name=name,
         views=tuple(
-            View(judge, imputer, strategy.alpha, strategy.beta)
+            View(
+                judge,
+                imputer,
+                strategy.alpha,
+                strategy.beta,
+                strategy.imputers if judge == "fine-tuned" else (),
+                strategy.repeats if strategy.removes_all else min(DRAWS, strategy.repeats),
+            )
             for judge in strategy.judges
             for imputer in strategy.imputers
         ),
         orders=strategy.orders,
         readout=strategy.readout,
         fractions=strategy.fractions,
-        repeats=strategy.repeats,
         average=strategy.average,
+        training="retrain" if strategy.training == "retrain" else "none",
     )
 
 
@@ -165,10 +187,36 @@ def contenders(strategies: Iterable[str | Strategy | Contender]) -> list[Contend
     return found
 
 
-def shares_by_view(found: Sequence[Contender]) -> dict[View, tuple[float, ...]]:
-    """Return which shares have to be evaluated for each view, so that all contenders can be scored."""
-    shares: dict[View, set[float]] = {}
+class Asked(NamedTuple):
+    """What has to be evaluated for a view.
+
+    Attributes:
+        fractions: shares removed, without 0.
+        orders: of removal.
+    """
+
+    fractions: tuple[float, ...]
+    orders: tuple[Order, ...]
+
+    def also(self, other: Asked) -> Asked:
+        """Return what serves both."""
+        orders: tuple[Order, ...] = ("morf", "lerf")
+        return Asked(
+            tuple(sorted({*self.fractions, *other.fractions})),
+            tuple(order for order in orders if order in (*self.orders, *other.orders)),
+        )
+
+
+def asked_by_view(found: Sequence[Contender], *, both: bool = False) -> dict[View, Asked]:
+    """Return what has to be evaluated for each view, so that all contenders can be scored.
+
+    Args:
+        found: the strategies.
+        both: evaluate both orders for all of them.
+    """
+    asked: dict[View, Asked] = {}
     for one in found:
+        own = Asked(one.fractions, ("morf", "lerf") if both else one.orders)
         for view in one.views:
-            shares.setdefault(view, set()).update(one.fractions)
-    return {view: tuple(sorted(of)) for view, of in shares.items()}
+            asked[view] = own.also(asked.get(view, own))
+    return asked

@@ -31,23 +31,27 @@ BATCHES = (1, 7, 64)
 SAMPLES = 24
 
 
-def invariance(benches: Sequence[Bench], one: Contender, names: Sequence[str] = ("truth", "null white")) -> Trial:
+def invariance(
+    bench: Bench, found: Sequence[Contender], names: Sequence[str] = ("truth", "null white")
+) -> list[Trial]:
     """M13: are the scores bit-equal?
 
     Args:
-        benches: a bench per seed; of each the first samples are taken.
-        one: the strategy.
+        bench: of which the first samples are taken.
+        found: the strategies; what two of them ask alike is compared once.
         names: the maps, with ties and without.
 
     Returns:
-        ``measured`` is the number of scores (of a map, order, share and image) that differ from those of the map as
-        it is; the note names what made them differ.
+        A trial for each. ``measured`` is the number of scores (of a map, order, share and image) that differ from
+        those of the map as it is, over all the shares evaluated for its views; the note names what made them differ.
     """
-    differing: dict[str, int] = {}
-    for bench in benches:
-        for view in one.views:
-            for what, count in _differing(bench, one, view, names).items():
-                differing[what] = differing.get(what, 0) + count
+    views = dict.fromkeys(view for one in found for view in one.views)
+    by_view = {view: _differing(bench, view, names) for view in views}
+    return [_trial(bench, one, [by_view[view] for view in one.views]) for one in found]
+
+
+def _trial(bench: Bench, one: Contender, by_view: Sequence[dict[str, int]]) -> Trial:
+    differing = {what: sum(each[what] for each in by_view) for what in by_view[0]}
     bad = [what for what, count in differing.items() if count]
     return Trial(
         "M13",
@@ -56,24 +60,24 @@ def invariance(benches: Sequence[Bench], one: Contender, names: Sequence[str] = 
         "0 scores that differ",
         not bad,
         f"differs with {', '.join(bad)}" if bad else f"{', '.join(differing)}: bit-equal",
-        min(SAMPLES, *(bench.n for bench in benches)),
-        tuple(bench.seed for bench in benches),
+        min(SAMPLES, bench.n),
+        (bench.seed,),
     )
 
 
-def _differing(bench: Bench, one: Contender, view: View, names: Sequence[str]) -> dict[str, int]:
+def _differing(bench: Bench, view: View, names: Sequence[str]) -> dict[str, int]:
     """Count the scores that each change moves."""
     rows = np.arange(min(SAMPLES, bench.n))
     maps = {name: _spaced(bench.maps[name][rows]) for name in names}
-    base = _asked(bench, one, view, maps, rows)
+    base = _asked(bench, view, maps, rows)
     found = {}
     for what, function in FUNCTIONS.items():
-        moved = _asked(bench, one, view, {name: function(values) for name, values in maps.items()}, rows)
+        moved = _asked(bench, view, {name: function(values) for name, values in maps.items()}, rows)
         found[what] = _unequal(base, moved, ("top1", "probability", "logit"))
     for size in BATCHES:
-        found[f"batches of {size}"] = _unequal(base, _asked(bench, one, view, maps, rows, size), ("top1",))
+        found[f"batches of {size}"] = _unequal(base, _asked(bench, view, maps, rows, size), ("top1",))
     order = numpy_generator(bench.seed, "selftest-order-of-images").permutation(len(rows))
-    moved = _asked(bench, one, view, {name: values[order] for name, values in maps.items()}, rows[order])
+    moved = _asked(bench, view, {name: values[order] for name, values in maps.items()}, rows[order])
     found["another order of images"] = _unequal(base, moved, ("top1",), np.argsort(order))
     return found
 
@@ -85,17 +89,23 @@ def _spaced(maps: np.ndarray) -> np.ndarray:
     return np.stack(ranks).reshape(maps.shape) / flat.shape[1]
 
 
-def _asked(
-    bench: Bench, one: Contender, view: View, maps: dict[str, np.ndarray], rows: np.ndarray, max_batch: int = 256
-) -> Result:
+def _asked(bench: Bench, view: View, maps: dict[str, np.ndarray], rows: np.ndarray, max_batch: int = 256) -> Result:
     samples = cut(bench.samples, rows)
+    of = bench.asked[view]
+    tuned = view.judge == "fine-tuned"
     strategy = Strategy(
-        name="selftest", imputer=view.imputer, fractions=one.fractions, alpha=view.alpha, beta=view.beta
+        name="selftest",
+        training="finetune" if tuned else "none",
+        order="both" if len(of.orders) == 2 else of.orders[0],
+        imputer=view.imputer,
+        fractions=of.fractions,
+        alpha=view.alpha,
+        beta=view.beta,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RoadworthyWarning)  # so few samples are meant
         return evaluate(
-            bench.judges.ask(view),
+            bench.judges.model,
             samples.images,
             samples.labels,
             maps,
@@ -107,6 +117,8 @@ def _asked(
             max_batch=max_batch,
             intact_check="warn",
             sheet=0,
+            judge=bench.judges.ask(view) if tuned else None,  # type: ignore[arg-type]
+            audit="off",
         )
 
 

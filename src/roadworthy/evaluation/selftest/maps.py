@@ -17,6 +17,8 @@ from roadworthy.rng import normal_fields
 BLURS = (1, 2, 4)
 BLOB = 3.0  # width in pixels of the smooth map without information
 SPREAD = (0.5, 1.0, 2.0)  # of the noise on noisy truths, in units of the truth's own step
+UNORDERED = ("constant", "sparse")  # planted maps that say nothing of most pixels, or of all
+KEPT = 0.06  # of the values of a sparse map that are not 0
 NULLS = ("white", "blob")  # kinds of maps without information; a panel's are named "white 0.1" and so on
 _SETTINGS = Settings(ig_steps=16, samples=6)
 REAL = ("grad", "ig", "gradcam", "occlusion")
@@ -36,6 +38,19 @@ def blurred(maps: np.ndarray, width: float) -> np.ndarray:
     """Blur each map by a Gaussian of this sd in pixels; edges are mirrored."""
     axes = tuple(range(1, maps.ndim))
     return np.asarray(ndimage.gaussian_filter(maps.astype(np.float32), width, axes=axes, mode="nearest"))
+
+
+def sparse(maps: np.ndarray, kept: float = KEPT) -> np.ndarray:
+    """Return maps as a rectifier leaves them: the largest values, and zeros for all the others.
+
+    Example:
+        >>> sparse(np.array([[3.0, 1.0, 2.0, 0.0]]), 0.25).tolist()
+        [[3.0, 0.0, 0.0, 0.0]]
+    """
+    flat = maps.reshape(len(maps), -1)
+    count = int(kept * flat.shape[1])
+    least = np.partition(flat, -count, axis=1)[:, [-count]]
+    return np.where(flat >= least, flat, 0).reshape(maps.shape)
 
 
 def max_filtered(maps: np.ndarray, side: int = 3) -> np.ndarray:
@@ -74,7 +89,7 @@ def planted_maps(
     seed: int,
     ids: Sequence[str],
 ) -> dict[str, np.ndarray]:
-    """Return the built maps of the planted bench, 26 of them and a constant one.
+    """Return the built maps of the planted bench: 26, and two that say nothing of most pixels or of all.
 
     Args:
         images: (N, C, H, W), for the edges.
@@ -88,7 +103,7 @@ def planted_maps(
         name -> float32 (N, H, W). ``truth``; its permuted and swapped ladders; three blurs; ``coarse`` (pooled over a
         grid that does not meet the cells); noisy truths and a widened one; ``edge``; ``decoy``; two maps without
         information, ``null white`` and ``null blob``; ``inverse``; ``leak``; ``half empty`` (the truth in half of the
-        images, zeros in the others); ``constant``.
+        images, zeros in the others); ``constant``; ``sparse`` (a map without information, 94 % zeros).
     """
     truth = relevant.astype(np.float32)
     shape = truth.shape[1:]
@@ -110,6 +125,7 @@ def planted_maps(
     found["leak"] = quadrants(predicted, shape[0])
     found["half empty"] = truth * (np.arange(len(truth)) % 8 < 4)[:, None, None]
     found["constant"] = np.zeros_like(truth)
+    found["sparse"] = sparse(np.abs(white(seed, ids, shape, "sparse")))
     return found
 
 

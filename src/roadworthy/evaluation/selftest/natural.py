@@ -7,16 +7,16 @@ content at all. A ladder says something only where its top beats a random map.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from roadworthy.errors import AttributionError
+from roadworthy.evaluation.selftest import trials
 from roadworthy.evaluation.selftest.bench import Bench, Judges, answers, chosen_samples
-from roadworthy.evaluation.selftest.contender import Contender, View
+from roadworthy.evaluation.selftest.contender import Asked, Contender, View
 from roadworthy.evaluation.selftest.ladders import ladder
-from roadworthy.evaluation.selftest.maps import BLURS, blobs, blurred, max_filtered, real_maps, white
+from roadworthy.evaluation.selftest.maps import BLURS, blobs, blurred, max_filtered, real_maps, sparse, white
 from roadworthy.evaluation.selftest.record import Trial
 from roadworthy.records import Split
 from roadworthy.statistics import paired_bootstrap
@@ -27,12 +27,22 @@ SMOOTHED = (*(f"blur {width}" for width in BLURS), "max 3")
 _DRAWS = 1000
 
 
+class Least(NamedTuple):
+    """The least rank correlation that passes: of the mean over bases and seeds, and of each of them."""
+
+    mean: float
+    each: float | None
+
+
+LEAST = {"permuted": Least(0.98, 0.90), "swapped": Least(0.95, None)}
+
+
 def natural_bench(
     name: str,
     model: Callable[..., Any],
     train: Split | None,
     test: Split,
-    shares: Mapping[View, tuple[float, ...]],
+    asked: Mapping[View, Asked],
     *,
     mean: Sequence[float],
     bases: Sequence[str] = BASES,
@@ -47,7 +57,7 @@ def natural_bench(
         model: what is explained and asked, in pixel units.
         train: training samples, for fine-tuned judges; None does without.
         test: where the samples are drawn from.
-        shares: see :func:`~roadworthy.evaluation.selftest.contender.shares_by_view`.
+        asked: see :func:`~roadworthy.evaluation.selftest.contender.asked_by_view`.
         mean: training mean per channel.
         bases: methods on top of the ladders.
         n: samples.
@@ -81,8 +91,9 @@ def natural_bench(
     shape = found[known[0]].shape[1:]
     found["null white"], found["null blob"] = (make(seed, samples.ids, shape) for make in (white, blobs))
     found["constant"] = np.zeros((len(samples.ids), *shape), dtype=np.float32)
+    found["sparse"] = sparse(np.abs(white(seed, samples.ids, shape, "sparse")))
     judges = Judges(model, train, mean=mean, seed=seed)
-    return Bench(name, seed, samples, predicted, judges, found, shares, None, progress), known
+    return Bench(name, seed, samples, predicted, judges, found, asked, None, progress), known
 
 
 def beats_random(bench: Bench, base: str, view: View) -> bool:
@@ -90,7 +101,7 @@ def beats_random(bench: Bench, base: str, view: View) -> bool:
 
     One gate for all strategies: a strategy that puts the base below random must not thereby be spared its ladder.
     """
-    gate = Contender("gate", (view,), ("morf", "lerf"), "probability", bench.shares[view])
+    gate = Contender("gate", (view,), ("morf", "lerf"), "probability", bench.asked[view].fractions)
     compared = paired_bootstrap(bench.scores(gate, [base, "null white"]), draws=_DRAWS, seed=bench.seed)
     return bool(compared.difference_low[0, 1] > 0)
 
@@ -104,7 +115,7 @@ def smoothness_effect(benches: Sequence[Bench], one: Contender, base: str) -> Tr
     names = [base, "null white", *(f"{base} {how}" for how in SMOOTHED)]
     scores = np.concatenate([bench.scores(one, names) for bench in benches], axis=1).mean(axis=1)
     lead = scores[0] - scores[1]
-    gains = (scores[2:] - scores[0]) / abs(lead)
+    gains = (scores[2:] - scores[0]) / (abs(lead) or np.nan)
     best = int(np.argmax(gains))
     return _trial(
         f"M5 {base}",
@@ -132,32 +143,37 @@ def inverse_below(benches: Sequence[Bench], one: Contender, base: str) -> Trial:
     )
 
 
-def null_pair(benches: Sequence[Bench], one: Contender, base: str) -> Trial:
-    """M6 on the range of a real map: the gap between smooth and white null maps, of (map - inverse)."""
-    from roadworthy.evaluation.selftest.nulls import null_gap
+def ladders(benches: Sequence[Bench], one: Contender, bases: Sequence[str], kind: str) -> list[Trial]:
+    """M3 on real methods: are the ladders in order, over all bases and seeds?
 
-    return replace(null_gap(benches, one, top=base, bottom=f"{base} inverse"), id=f"M6 {base}")
+    Args:
+        benches: a bench per seed.
+        one: the strategy.
+        bases: the methods on top of the ladders that beat a random map.
+        kind: ``"permuted"`` or ``"swapped"``.
 
-
-def empty_between(benches: Sequence[Bench], one: Contender, base: str) -> Trial:
-    """M11 without a truth: a constant map scores as a random one; a map that is empty in half of the images between.
-
-    ``measured`` is the distance of the constant map from random as a share of the range from inverse to map.
+    Returns:
+        A trial without a verdict for each base, and one over all cells of base and seed: a mean of 0.98, none below
+        0.90 (permuted), or a mean of 0.95 (swapped); an undefined cell does not pass.
     """
-    names = [base, f"{base} half empty", "constant", "null white", f"{base} inverse"]
-    top, half, constant, random, bottom = np.concatenate(
-        [bench.scores(one, names) for bench in benches], axis=1
-    ).mean(axis=1)
-    measured = float((constant - random) / (top - bottom)) if top != bottom else float("nan")
-    return _trial(
-        f"M11 {base}",
-        one,
-        benches,
-        measured,
-        "constant within 0.03 of random, half empty between constant and map",
-        bool(abs(measured) <= 0.03 and top > half > constant),
-        "" if top > half > constant else "half empty is not between constant and map",
-    )
+    alone = [trials.ladder_order(benches, one, kind, base=base, expected=None) for base in bases]
+    cells = [order.rho for base in bases for order in trials.ladder_orders(benches, one, kind, base)]
+    if not cells:
+        return []
+    mean, lowest = float(np.mean(cells)), float(np.min(cells))  # NaN where a cell is undefined
+    least = LEAST[kind]
+    return [
+        *alone,
+        _trial(
+            "M3a" if kind == "permuted" else "M3b",
+            one,
+            benches,
+            mean,
+            f"mean at least {least.mean:g}" + (f", none below {least.each:g}" if least.each is not None else ""),
+            mean >= least.mean - 1e-12 and (least.each is None or lowest >= least.each - 1e-12),
+            f"{len(cells)} cells of base and seed, lowest {lowest:.3f}",
+        ),
+    ]
 
 
 def _trial(

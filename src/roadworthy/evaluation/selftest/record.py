@@ -40,3 +40,24 @@ class Trial:
         found["measured"] = None if self.measured != self.measured else float(self.measured)
         found["seeds"] = list(self.seeds)
         return found
+
+
+def within(value: float, half: float, bound: float) -> bool | None:
+    """Judge a measured difference that should be 0.
+
+    Args:
+        value: the difference.
+        half: half the width of its interval.
+        bound: how far from 0 it may lie.
+
+    Returns:
+        True if it lies within the bound and its interval, no wider than the bound either side, holds 0. None, "cannot
+        tell", if the interval is too wide to say. Else False: a wide interval does not pass for a small difference.
+
+    Example:
+        >>> within(0.01, 0.02, 0.03), within(0.02, 0.01, 0.03), within(0.01, 0.05, 0.03), within(0.2, 0.05, 0.03)
+        (True, False, None, False)
+    """
+    if not half <= bound:
+        return False if abs(value) - half > bound else None
+    return bool(abs(value) <= bound and abs(value) <= half)

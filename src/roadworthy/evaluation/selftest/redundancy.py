@@ -9,13 +9,16 @@ Made here from the planted bench: the cell of the class pattern is pasted over t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from roadworthy.evaluation.selftest.bench import Bench, answers
-from roadworthy.evaluation.selftest.contender import Contender
+from roadworthy.evaluation.selftest.contender import Asked, Contender
 from roadworthy.evaluation.selftest.record import Trial
 from roadworthy.rng import numpy_generator
 from roadworthy.statistics import paired_bootstrap
@@ -24,7 +27,7 @@ MAPS = ("both copies", "one copy", "other copy")
 REMOVED = 0.2  # more than both copies cover (an eighth), and too little for random removal to matter
 APART = 0.5
 SAME = 0.05
-AGREE = 0.8  # mean Spearman correlation from which on a report says that the orders agree
+DISAGREE = 0.5  # mean Spearman correlation below which a report says that the orders hardly agree
 
 
 def two_copies(bench: Bench) -> Bench:
@@ -56,8 +59,9 @@ def two_copies(bench: Bench) -> Bench:
     made = (both, np.where(heads, *copies), np.where(heads, *copies[::-1]))
     maps = {name: mask.astype(np.float32) for name, mask in zip(MAPS, made, strict=True)}
     samples = bench.samples._replace(images=images[kept], labels=bench.samples.labels[kept], ids=ids)
-    shares = {view: tuple(sorted({*of, REMOVED})) for view, of in bench.shares.items()}
-    return bench.with_maps(maps, samples=samples, targets=samples.labels, relevant=both, shares=shares)
+    whole = Asked((REMOVED,), ("morf", "lerf"))
+    asked = {view: of.also(whole) for view, of in bench.asked.items()}
+    return bench.with_maps(maps, samples=samples, targets=samples.labels, relevant=both, asked=asked)
 
 
 def redundancy(benches: Sequence[Bench], one: Contender) -> Trial:
@@ -69,8 +73,11 @@ def redundancy(benches: Sequence[Bench], one: Contender) -> Trial:
 
     Returns:
         ``measured`` is how far both copies are ahead of one when the most relevant fifth is removed. It passes if
-        that is above 0.5 of accuracy, if with the least relevant removed the two differ by 0.05 at most, and if the
-        strategy has both orders and its result does not say that they agree. A strategy of one order fails.
+        that is above 0.5 of accuracy; if with the least relevant removed the two differ by 0.05 at most; and if the
+        product itself says for every seed that the orders disagree: the agreement of its result is defined, and it
+        is too low to speak of (below 0.5) or the orders tell both copies and one apart in opposite ways, which a
+        report calls a contradiction. There is no single rank: where the ranking by one order tells both copies above
+        one, that by the other must not. A strategy of one order fails.
     """
     morf, lerf = (np.concatenate([_ahead(bench, one, order) for bench in benches]) for order in ("morf", "lerf"))
     told = paired_bootstrap(np.stack([morf, lerf]), draws=1000, seed=benches[0].seed)
@@ -79,26 +86,54 @@ def redundancy(benches: Sequence[Bench], one: Contender) -> Trial:
         f"both copies are ahead of one by {removing:.2f} when removed ({told.low[0]:.2f} to {told.high[0]:.2f}) and "
         f"by {keeping:.2f} when kept ({told.low[1]:.2f} to {told.high[1]:.2f})"
     )
-    agreement = [
-        float(bench.result(view, one.repeats).agreement("top1").spearman_mean)
-        for bench in benches
-        for view in one.views
-    ]
-    agree = one.symmetric and any(rho >= AGREE for rho in agreement)
-    if not one.symmetric:
+    said = [_said(bench, one) for bench in benches] if one.symmetric else []
+    if said:
+        agreement = ", ".join(f"{each.agreement:.2f}" for each in said)
+        ranks = ", ".join(f"{each.morf:+d}/{each.lerf:+d}" for each in said)
+        found = (
+            f"agreement of the orders {agreement}; both told above one (+1) or below by MoRF/LeRF {ranks}; {found}"
+        )
+    else:
         found = f"one order only, which cannot show that the orders disagree; {found}"
-    elif agree:
-        found = f"the orders are said to agree; {found}"
     return Trial(
         "M12",
         one.name,
         removing,
-        f"above {APART:g} when removed, within {SAME:g} when kept, and the orders are not said to agree",
-        removing > APART and abs(keeping) <= SAME and one.symmetric and not agree,
+        f"above {APART:g} when removed, within {SAME:g} when kept, and the orders are said to disagree",
+        removing > APART and abs(keeping) <= SAME and bool(said) and all(each.disagree for each in said),
         found,
         min(bench.n for bench in benches),
         tuple(bench.seed for bench in benches),
     )
+
+
+class _Said(NamedTuple):
+    """What the product says of one bench.
+
+    Attributes:
+        agreement: of the orders, NaN where undefined.
+        morf: 1 where the ranking by MoRF tells both copies above one, -1 below, 0 not apart.
+        lerf: likewise.
+    """
+
+    agreement: float
+    morf: int
+    lerf: int
+
+    @property
+    def disagree(self) -> bool:
+        """Whether it says that the orders disagree, and gives no single rank."""
+        against = self.agreement < DISAGREE or self.morf * self.lerf < 0
+        return not math.isnan(self.agreement) and against and self.morf != self.lerf
+
+
+def _said(bench: Bench, one: Contender) -> _Said:
+    told = []
+    for order in one.orders:
+        ranking = bench.ranking(replace(one, orders=(order,)), MAPS[:2])
+        first, apart = ranking["method"].iloc[0], not set(ranking["group"].iloc[0]) & set(ranking["group"].iloc[1])
+        told.append(apart * (1 if first == MAPS[0] else -1))
+    return _Said(float(bench.found(one, MAPS).agreement().spearman_mean), *told)
 
 
 def _ahead(bench: Bench, one: Contender, order: str) -> np.ndarray:
@@ -110,7 +145,7 @@ def _ahead(bench: Bench, one: Contender, order: str) -> np.ndarray:
     shares = [REMOVED] if order == "morf" else [share for share in one.fractions if share <= 1 - 1 / 8] or [REMOVED]
     found = []
     for view in one.views:
-        result = bench.result(view, one.repeats)
+        result = bench.result(view)
         columns = [result.fractions.index(share) for share in shares]
         hits = result.scores.top1[:2, result.orders.index(order)][:, columns].astype(np.float64)
         found.append(hits.mean(axis=(1, 2)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -12,12 +12,25 @@ import torch
 from roadworthy.errors import InputError
 from roadworthy.evaluation.selftest import natural, nulls, trials
 from roadworthy.evaluation.selftest.bench import Bench, planted_bench
-from roadworthy.evaluation.selftest.contender import OFFERED, Contender, View, contenders, shares_by_view
-from roadworthy.evaluation.selftest.encoding import encoding, gate_test, mask_leaks
+from roadworthy.evaluation.selftest.contender import (
+    DRAWS,
+    OFFERED,
+    RETRAINED,
+    SHARES,
+    Asked,
+    Contender,
+    View,
+    asked_by_view,
+    contenders,
+)
+from roadworthy.evaluation.selftest.empties import empty
+from roadworthy.evaluation.selftest.encoding import encoding, gate_test
 from roadworthy.evaluation.selftest.invariance import invariance
+from roadworthy.evaluation.selftest.leakage import mask_leaks
 from roadworthy.evaluation.selftest.power import power
 from roadworthy.evaluation.selftest.record import Trial
 from roadworthy.evaluation.selftest.redundancy import redundancy, two_copies
+from roadworthy.evaluation.selftest.retraining import retrained
 from roadworthy.evaluation.selftest.table import SelfTest
 from roadworthy.evaluation.selftest.tabular import tabular
 from roadworthy.evaluation.selftest.target import two_patterns, wrong_target
@@ -34,7 +47,7 @@ class Effort:
     Attributes:
         seeds: of the benches.
         n: samples of a bench.
-        panels: all-null panels.
+        panels: all-null panels, shared out over the seeds.
         panel_n: samples of each.
     """
 
@@ -45,20 +58,22 @@ class Effort:
 
 
 EFFORTS = {
-    "quick": Effort(seeds=(0,), n=150, panels=5, panel_n=100),
-    "full": Effort(seeds=(0, 1, 2), n=300, panels=20, panel_n=100),
+    "quick": Effort(seeds=(0,), n=150, panels=5, panel_n=40),
+    "full": Effort(seeds=(0, 1, 2), n=300, panels=20, panel_n=40),
 }
 QUICK = (
     "symmetric",
+    "symmetric untouched",
+    "symmetric fine-tuned",
     "symmetric area top1",
-    "untouched gain ends probability",
-    "fine-tuned gain ends probability",
     "road",
     "road morf",
     "road lerf",
     "deletion",
 )
-GATE = View("untouched", "mean")
+REDRAWN = 150
+"""Samples per seed that are drawn over, with a second pattern: what is expected there is no small difference."""
+GATE, GATE_SHARES = View("untouched", "mean"), SHARES
 
 
 def self_test(
@@ -76,21 +91,23 @@ def self_test(
     """Test strategies on cases whose right answer is known, and say which of them to believe.
 
     Without ``data`` and ``model`` the planted bench is used: images whose relevant pixels are known, and built maps
-    from the truth down to its inverse (M1 to M8 and M11 to M15). With a model and data of one's own, only what
+    from the truth down to its inverse (M1 to M9 and M11 to M15). With a model and data of one's own, only what
     needs no truth: the ladders over real methods, null maps, inverse and empty maps, and how much smoothing raises a
     score.
 
     Args:
         strategies: presets, names such as ``"road morf"`` (see
             :func:`~roadworthy.evaluation.selftest.contender.contender`), or strategies; by default all that are
-            offered for ``"full"``, a few for ``"quick"``. None may train a network for each explanation.
+            offered for ``"full"``, a few for ``"quick"``. Those that train a network for each explanation need
+            ``retraining``, and are by default among them then.
         data: samples to test on; ``data.train`` is what a fine-tuned judge is trained on.
         model: what is explained and asked; needed with ``data``, and the other way round.
         bases: methods on top of the ladders, for data of one's own.
         seeds: of the benches; by default 0 (quick), or 0, 1 and 2.
         effort: ``"quick"`` (minutes) or ``"full"``.
-        retraining: also hold the tests of strategies that train a network for each explanation (M9, M10, M16) on the
-            first seed; these take many times longer than all the rest.
+        retraining: also test strategies that train a network for each explanation (ROAR, KAR and both together,
+            behind the leak gate, M10, and on a table, M16) on the first seed; these take many times longer than all
+            the rest.
         cache: folder of the trained networks of the planted bench.
         progress: called with the number of copies just scored. If it has a method ``begin(total, what)``, that is
             called first.
@@ -111,52 +128,87 @@ def self_test(
     if (data is None) != (model is None):
         raise InputError("self_test: data and model go together; give both, or neither for the planted bench")
     level, began = EFFORTS[effort], time.monotonic()
-    found = contenders(strategies or (QUICK if effort == "quick" else OFFERED))
+    every = requested(strategies, effort=effort, retraining=retraining, own=data is not None)
+    found = [one for one in every if one.training != "retrain"]
+    trained = [one for one in every if one.training == "retrain"]
     chosen = level.seeds if seeds is None else tuple(seeds)
-    if retraining and data is not None:
-        raise InputError("retraining: its tests need planted data; leave out data and model")
     if not chosen:
         raise InputError("seeds: got none, expected at least one")
-    notes: list[str] = []
+    notes = [f"{one.name}: {DRAWS} draw of the random removal" for one in found if _thinned(one)]
     if data is None or model is None:
-        made = _planted(found, chosen, level, cache, progress)
+        made = _planted(found, chosen, level, cache, progress) if found else []
         if retraining:
-            made += _retrained(chosen, cache)
+            made += _retrained(trained, chosen[0], cache, progress)
         subject = "planted"
     else:
-        found, notes = _possible(found, model)
+        found, left_out = _possible(found, model)
+        notes += left_out
         made = _own(found, data, model, chosen, level, bases, notes, progress)
         subject = data.name
-    tested = [one.name for one in found]
+    tested = [one.name for one in (*found, *trained)]
     return SelfTest(made, tested, effort, chosen, subject, notes, round(time.monotonic() - began, 1))
+
+
+def requested(
+    strategies: Sequence[str | Strategy | Contender] | None, *, effort: str, retraining: bool, own: bool
+) -> list[Contender]:
+    """Return the strategies that a self-test is asked for, or refuse before anything is trained.
+
+    Args:
+        strategies, effort, retraining: see :func:`self_test`.
+        own: whether the model and the data are the user's own.
+
+    Raises:
+        InputError: an unknown strategy; retraining that was not asked for, or on data of one's own.
+    """
+    usual = QUICK if effort == "quick" else OFFERED
+    found = contenders(strategies or ((*usual, *RETRAINED) if retraining else usual))
+    trained = [one.name for one in found if one.training == "retrain"]
+    if trained and not retraining:
+        raise InputError(
+            f"strategies: {trained[0]!r} trains a network for each explanation, which takes far longer than all the "
+            "rest; ask for it with retraining=True (--retraining)"
+        )
+    if retraining and own:
+        raise InputError("retraining: its tests need planted data; leave out data and model")
+    return found
+
+
+def _thinned(one: Contender) -> bool:
+    """Whether a strategy removes at random, which a self-test draws less often than an evaluation does."""
+    return any(view.alpha < 1 or view.beta < 1 for view in one.views)
 
 
 def _planted(
     found: list[Contender], seeds: tuple[int, ...], level: Effort, cache: str | None, progress: Progress | None
 ) -> list[Trial]:
-    shares = shares_by_view(found)
-    benches = [
-        nulls.with_nulls(planted_bench(seed, shares, n=level.n, real=False, cache=cache, progress=progress))
-        for seed in seeds
-    ]
-    doubled, copied = [two_patterns(bench) for bench in benches], [two_copies(bench) for bench in benches]
-    panels = nulls.null_bench(benches[0], level.panels, n=level.panel_n)
-    _announce(progress, [*benches, *doubled, *copied, panels])
-    made = wired(found, seeds=seeds)
+    asked = asked_by_view(found)
+    benches = [planted_bench(seed, asked, n=level.n, real=False, cache=cache, progress=progress) for seed in seeds]
+    panels = _panels(benches, level)
+    fewer = [bench.first(REDRAWN) for bench in benches]
+    doubled, copied = [two_patterns(bench) for bench in fewer], [two_copies(bench) for bench in fewer]
+    _announce(progress, [*benches, *panels, *copied, *(bench for pair in doubled for bench in pair)])
+    made = [*wired(found, seeds=seeds), mask_leaks(benches)]
     for one in found:
         made += trials.suite(benches, one)
         made += [trials.ladder_order(benches, one, kind) for kind in ("permuted", "swapped")]
-        made += [test(benches, one) for test in (trials.inverse, trials.smoothing, nulls.null_gap)]
-        made.append(nulls.null_panels(panels, one, level.panels))
-        made += [trials.decoy(benches, one), trials.empty(benches, one), wrong_target(doubled, one)]
-        made += [redundancy(copied, one), invariance(benches[:1], one), power(benches, one)]
-    return made
+        made += [trials.inverse(benches, one), trials.smoothing(benches, one), nulls.null_gap(benches, panels, one)]
+        made += [nulls.null_panels(panels, one), trials.decoy(benches, one), empty(benches, one)]
+        made += [wrong_target(doubled, one), power(benches, one)]
+    removing = [one for one in found if not one.by_patches]
+    return [*made, *(redundancy(copied, one) for one in removing), *invariance(benches[0], removing)]
 
 
-def _retrained(seeds: tuple[int, ...], cache: str | None) -> list[Trial]:
-    """Hold the meta-tests of strategies that train a network for each explanation: M9, M10 and M16."""
-    gates = [gate_test(seed, cache=cache) for seed in seeds[:1]]
-    return [mask_leaks(gates), encoding(gates), *tabular()]
+def _panels(benches: list[Bench], level: Effort) -> list[Bench]:
+    """Return the benches of null panels, one for each, so that together there are as many as the effort asks for."""
+    each = max(nulls.FEWEST, -(-level.panels // len(benches)))
+    return [nulls.null_bench(bench, each, n=level.panel_n) for bench in benches]
+
+
+def _retrained(found: list[Contender], seed: int, cache: str | None, progress: Progress | None) -> list[Trial]:
+    """Hold the meta-tests of strategies that train a network for each explanation."""
+    made = retrained(found, seed, cache=cache, progress=progress) if found else []
+    return [*made, encoding([gate_test(seed, cache=cache)]), tabular()]
 
 
 def _own(
@@ -169,8 +221,9 @@ def _own(
     notes: list[str],
     progress: Progress | None,
 ) -> list[Trial]:
-    shares = shares_by_view(found)
-    shares = {GATE: found[0].fractions} | shares
+    asked = asked_by_view(found)
+    gate = Asked(GATE_SHARES, ("morf", "lerf"))
+    asked[GATE] = gate.also(asked.get(GATE, gate))
     benches, known = [], list(bases)
     for seed in seeds:
         bench, computed = natural.natural_bench(
@@ -178,36 +231,36 @@ def _own(
             model,
             data.train,
             data.test,
-            shares,
+            asked,
             mean=data.mean,
             bases=known,
             n=level.n,
             seed=seed,
             progress=progress,
         )
-        benches.append(nulls.with_nulls(bench))
+        benches.append(bench)
         known = computed
     notes += [f"{base}: cannot be computed for this model" for base in bases if base not in known]
     sound = [base for base in known if all(natural.beats_random(bench, base, GATE) for bench in benches)]
     notes += [
         f"{base}: does not beat a random map here, so its ladder says nothing" for base in known if base not in sound
     ]
-    panels = nulls.null_bench(benches[0], level.panels, n=level.panel_n)
-    _announce(progress, [*benches, panels])
-    made: list[Trial] = []
-    for one in found:
-        made += _trials_of(one, benches, sound)
-        made.append(nulls.null_panels(panels, one, level.panels))
-    return made
+    panels = _panels(benches, level)
+    _announce(progress, [*benches, *panels])
+    return [trial for one in found for trial in _trials_of(one, benches, panels, sound)]
 
 
-def _trials_of(one: Contender, benches: list[Bench], sound: list[str]) -> Iterator[Trial]:
+def _trials_of(one: Contender, benches: list[Bench], panels: list[Bench], sound: list[str]) -> Iterator[Trial]:
+    for kind in ("permuted", "swapped"):
+        yield from natural.ladders(benches, one, sound, kind)
     for base in sound:
-        for kind, expected in (("permuted", 0.9), ("swapped", 0.9)):
-            yield trials.ladder_order(benches, one, kind, base=base, expected=expected)
-        for test in (natural.inverse_below, natural.smoothness_effect, natural.null_pair, natural.empty_between):
-            yield test(benches, one, base)
+        yield natural.inverse_below(benches, one, base)
+        yield natural.smoothness_effect(benches, one, base)
+        gap = nulls.null_gap(benches, panels, one, top=base, bottom=f"{base} inverse")
+        yield replace(gap, id=f"M6 {base}")
+        yield empty(benches, one, base)
         yield power(benches, one, base=base)
+    yield nulls.null_panels(panels, one)
 
 
 def _announce(progress: Progress | None, benches: list[Bench]) -> None:
@@ -221,7 +274,7 @@ def _possible(found: list[Contender], model: Callable[..., Any]) -> tuple[list[C
     """Leave out strategies that need a fine-tuned copy of what cannot be trained."""
     if isinstance(model, torch.nn.Module):
         return found, []
-    kept = [one for one in found if all(view.judge == "untouched" for view in one.views)]
+    kept = [one for one in found if not one.by_patches and all(view.judge == "untouched" for view in one.views)]
     left_out = [one.name for one in found if one not in kept]
     if not kept:
         raise InputError(f"strategies: {', '.join(left_out)} need a torch.nn.Module to fine-tune; name others too")

@@ -26,14 +26,14 @@ MEANING = {
     "M6": "what smoothness adds to maps without information (share of the range)",
     "M7": "panels of maps without information that are not ranked (share)",
     "M8": "what a visible, unused pattern is ahead of random (share of the range)",
-    "M9": "masks that tell the class are found",
-    "M10": "what a mask adds to the pixels it shows",
-    "M11": "distance of an empty map from random (share of the range)",
+    "M9": "masks that tell the class are found (accuracy from the leak's masks)",
+    "M10": "the gate stops maps that write the class down",
+    "M11": "distance of maps that say nothing from random (share of the range)",
     "M12": "redundant evidence: the orders disagree, and it is said",
     "M13": "nothing but ranks counts",
     "M14": "the map of another class (0 is random, 1 the right map)",
-    "M15": "images needed for the permuted ladder",
-    "M16": "four of sixteen features in a table",
+    "M15": "images needed for the permuted ladder, and no ranking from fewer",
+    "M16": "four of sixteen columns of a table are informative (links of the order that hold)",
 }
 
 
@@ -189,4 +189,6 @@ def _number_of(mark: str) -> tuple[str, int, str]:
 
 
 def _number(mark: str, value: float) -> str:
-    return f"{value:.0f}" if mark.split()[0] in ("M4", "M13", "M15") and value == round(value) else f"{value:.3f}"
+    return (
+        f"{value:.0f}" if mark.split()[0] in ("M4", "M13", "M15", "M16") and value == round(value) else f"{value:.3f}"
+    )

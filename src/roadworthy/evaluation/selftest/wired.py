@@ -22,7 +22,7 @@ from roadworthy.data.planted import patterns
 from roadworthy.errors import InputError
 from roadworthy.evaluation.retrained import as_split
 from roadworthy.evaluation.selftest.bench import Bench, Judges
-from roadworthy.evaluation.selftest.contender import Contender, shares_by_view
+from roadworthy.evaluation.selftest.contender import Contender, asked_by_view
 from roadworthy.evaluation.selftest.record import Trial
 from roadworthy.records import Batch
 from roadworthy.rng import numpy_generator
@@ -181,7 +181,7 @@ def wired(found: Sequence[Contender], *, n: int = 120, train: int = 400, seeds: 
 
     Example:
         >>> from roadworthy.evaluation.selftest.contender import contenders
-        >>> wired(contenders(["untouched gain"]), n=60)[0].passed
+        >>> wired(contenders(["mean"]), n=60)[0].passed
         True
     """
     right: dict[str, list[tuple[int, list[str]]]] = {one.name: [] for one in found}
@@ -215,7 +215,7 @@ def _as_bench(drawn: Wired, others: Wired, seed: int, found: Sequence[Contender]
         labels,
         Judges(WiredNet().eval(), train, mean=[MEAN], seed=seed),
         drawn.maps(seed),
-        shares_by_view(found),
+        asked_by_view(found),
     )
 
 
