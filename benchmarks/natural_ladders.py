@@ -23,21 +23,14 @@ from _common import Record, environment, parser
 
 import roadworthy as rw
 from roadworthy.evaluation.selftest.bench import Bench, planted_bench
-from roadworthy.evaluation.selftest.contender import Contender, contenders, shares_by_view
+from roadworthy.evaluation.selftest.contender import Contender, asked_by_view, contenders
 from roadworthy.evaluation.selftest.ladders import LEVELS
-from roadworthy.evaluation.selftest.maps import REAL
+from roadworthy.evaluation.selftest.maps import REAL, UNORDERED
 from roadworthy.evaluation.selftest.natural import BASES, beats_random, natural_bench
 from roadworthy.evaluation.selftest.quality import clear_pairs, order_found
 from roadworthy.evaluation.selftest.run import GATE
-from roadworthy.evaluation.strategy import Strategy
 
-STRATEGIES = (
-    "symmetric",
-    Strategy.of("symmetric", name="untouched half", training="none"),
-    Strategy.of("symmetric", name="fine-tuned half", training="finetune"),
-    "road",
-    "road morf",
-)
+STRATEGIES = ("symmetric", "symmetric untouched", "symmetric fine-tuned", "road", "road morf")
 KINDS = ("permuted", "swapped")
 
 
@@ -50,12 +43,12 @@ def ladder_benches(spec: str, found: Sequence[Contender], args: argparse.Namespa
     """Yield, for each seed, natural images with the ladders on them and a random map; all ask the same judges."""
     data = rw.load_data(spec)
     network = rw.load_model(args.model, data)
-    shares = {GATE: found[0].fractions} | shares_by_view(found)
+    asked = asked_by_view(found)
     names = ["null white", *(name for base in BASES for kind in KINDS for name in steps(base, kind))]
     judges = None
     for seed in args.seeds:
         bench, _ = natural_bench(
-            data.name, network, data.train, data.test, shares, mean=data.mean, bases=BASES, n=args.n, seed=seed
+            data.name, network, data.train, data.test, asked, mean=data.mean, bases=BASES, n=args.n, seed=seed
         )
         judges = judges or bench.judges
         yield bench.with_maps({name: bench.maps[name] for name in dict.fromkeys(names)}, judges=judges)
@@ -96,8 +89,8 @@ def planted(found: Sequence[Contender], args: argparse.Namespace, record: Record
     """Print how far the scores follow the average precision of built maps, and of built and real ones."""
     rows: dict[str, list[tuple[float, ...]]] = {one.name: [] for one in found}
     for seed in args.planted_seeds:
-        bench = planted_bench(seed, shares_by_view(found), n=args.n, real=True)
-        every = [name for name in bench.maps if name != "constant"]
+        bench = planted_bench(seed, asked_by_view(found), n=args.n, real=True)
+        every = [name for name in bench.maps if name not in UNORDERED]
         built = [name for name in every if name not in REAL]
         quality = dict(zip(bench.maps, bench.quality(), strict=True))
         for one in found:
