@@ -13,8 +13,9 @@ from roadworthy.errors import InputError
 from roadworthy.labelfree.estimators import Estimate
 from roadworthy.labelfree.estimators.base import accuracy_alone
 from roadworthy.labelfree.outputs import Outputs
-from roadworthy.labelfree.selfvalidation import MEDIAN, SelfValidation, self_validate
+from roadworthy.labelfree.selfvalidation import SelfValidation, self_validate
 from roadworthy.labelfree.targets import PseudoTarget, cluster_targets, label_targets, subgroup_targets
+from roadworthy.labelfree.trials import MEDIAN
 
 
 def planted(n: int, mean: float, seed: int, start: int = 0, *, fade: float = 1.0) -> Outputs:
@@ -89,6 +90,21 @@ def test_errors_are_estimates_less_truths_and_kinds_count_alike(validated: SelfV
     assert MEDIAN in summary
     assert summary["doc"]["rank_correlation"] > 0.8 * summary["ac"]["rank_correlation"] > 0
     assert summary["source"]["mae"] > 2 * summary["ac"]["mae"]
+
+
+def test_the_choice_is_judged_without_the_kind_it_is_judged_on(validated: SelfValidation) -> None:
+    """The errors of the choice, found again by leaving out a kind and asking what would have been chosen."""
+    errors = np.full(len(validated.targets), np.nan)
+    for kind in set(validated.kinds):
+        rest = validated.without([kind])
+        for row, its in enumerate(validated.kinds):
+            if its == kind:
+                expected = rest._experience.expected_errors(validated.shifts[row])
+                errors[row] = validated.estimates[row, expected.argmin()] - validated.truth[row]
+    choice = validated.choice_summary()
+    kinds = np.array(validated.kinds)
+    assert choice["by_kind"] == pytest.approx({kind: np.abs(errors[kinds == kind]).mean() for kind in set(kinds)})
+    assert validated.left_out_error == choice["mae"] == pytest.approx(np.mean(list(choice["by_kind"].values())))
 
 
 def test_truth_of_a_pseudo_target_is_its_accuracy(source: Outputs, validated: SelfValidation) -> None:
@@ -199,7 +215,9 @@ def test_what_is_refused(source: Outputs) -> None:
         self_validate(source, [])
     with pytest.raises(InputError, match="got 3 samples"):
         self_validate(source.take([0, 1, 2]), targets)
-    with pytest.raises(InputError, match="no estimator can be run .gde: there is no second"):
-        self_validate(source, targets, use=["gde"])
+    with pytest.raises(
+        InputError, match="no estimator can be chosen .gde: there is no second; nuclear-norm: it only ranks"
+    ):
+        self_validate(source, targets, use=["gde", "nuclear-norm"])
     with pytest.raises(InputError, match="fewer than two samples"):
         self_validate(source, [PseudoTarget("x", "x", 0, source.take([0]))], use=["doc"])

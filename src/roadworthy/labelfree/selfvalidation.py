@@ -16,18 +16,15 @@ import numpy as np
 
 from roadworthy.errors import InputError
 from roadworthy.labelfree.estimators import Estimate, Estimator, estimators
-from roadworthy.labelfree.estimators.base import accuracy_alone
 from roadworthy.labelfree.intervals import Experience, sampling_half_width
 from roadworthy.labelfree.live import LiveEstimate
 from roadworthy.labelfree.outputs import Outputs
 from roadworthy.labelfree.plain import plain
 from roadworthy.labelfree.shift import SHIFT_NAMES, measure_shift
 from roadworthy.labelfree.targets import PseudoTarget
-from roadworthy.rng import numpy_generator
+from roadworthy.labelfree.trials import MEDIAN_OF, halves, judge, names, run
 from roadworthy.statistics import spearman
 
-MEDIAN = "median"
-MEDIAN_OF = ("ac", "doc", "atc", "cbpe", "cot")
 NEVER_CHOSEN = frozenset({"nuclear-norm"})  # it ranks data sets; its scale is borrowed
 _ALARM_DOMAIN, _ALARM_SPREAD = 0.8, 0.1
 
@@ -89,7 +86,7 @@ class SelfValidation:
     @property
     def left_out_error(self) -> float:
         """Mean absolute error of the choice on kinds of shift that had no part in it: the honest figure."""
-        return float(self._experience.balance @ np.abs(self._left_out[0]) / len(self.kinds))
+        return float(self.choice_summary()["mae"])
 
     def without(self, kinds: Iterable[str]) -> SelfValidation:
         """Return the same with pseudo-targets of these kinds taken out; nothing is run again.
@@ -141,28 +138,32 @@ class SelfValidation:
         ``rank_correlation`` is the mean over kinds of Spearman's, of estimates and truths; ``by_kind`` the mean
         absolute error of each kind.
         """
-        errors, balance = self._experience.errors, self._experience.balance / len(self.kinds)
-        names, kinds = np.array(self.kinds), list(dict.fromkeys(self.kinds))
         rows = []
         for e, name in enumerate(self.names):
-            column = errors[:, e]
-            correlations = [
-                float(spearman(self.estimates[names == kind, e], self.truth[names == kind])) for kind in kinds
-            ]
-            known = [value for value in correlations if np.isfinite(value)]
-            worst = column[np.nanargmax(np.abs(column))] if np.isfinite(column).any() else np.nan
-            rows.append(
-                {
-                    "estimator": name,
-                    "mae": float(balance @ np.abs(column)),
-                    "bias": float(balance @ column),
-                    "worst": float(worst),
-                    "rank_correlation": float(np.mean(known)) if known else float("nan"),
-                    "by_kind": {kind: float(np.abs(column[names == kind]).mean()) for kind in kinds},
-                    "can_be_chosen": bool(self._eligible[e]),
-                }
-            )
+            figures = self._figures(self._experience.errors[:, e])
+            figures["rank_correlation"] = self._rank_correlation(self.estimates[:, e])
+            rows.append({"estimator": name, **figures, "can_be_chosen": bool(self._eligible[e])})
         return sorted(rows, key=lambda row: (np.isnan(row["mae"]), row["mae"]))
+
+    def choice_summary(self) -> dict[str, Any]:
+        """Return the figures of :meth:`summary` for the choice, each kind judged by what the others would choose."""
+        return self._figures(self._left_out[0])
+
+    def _figures(self, errors: np.ndarray) -> dict[str, Any]:
+        balance, kinds = self._experience.balance / len(self.kinds), np.array(self.kinds)
+        known = np.isfinite(errors)
+        return {
+            "mae": float(balance @ np.abs(errors)),
+            "bias": float(balance @ errors),
+            "worst": float(errors[np.nanargmax(np.abs(errors))]) if known.any() else float("nan"),
+            "by_kind": {kind: float(np.abs(errors[kinds == kind]).mean()) for kind in dict.fromkeys(self.kinds)},
+        }
+
+    def _rank_correlation(self, estimates: np.ndarray) -> float:
+        kinds = np.array(self.kinds)
+        found = [float(spearman(estimates[kinds == kind], self.truth[kinds == kind])) for kind in np.unique(kinds)]
+        known = [value for value in found if np.isfinite(value)]
+        return float(np.mean(known)) if known else float("nan")
 
     def estimate(self, target: Outputs, *, level: float = 0.9) -> LiveEstimate:
         """Judge unlabelled samples.
@@ -179,7 +180,7 @@ class SelfValidation:
             InputError: other classes or features than the source's, fewer than two samples, or a wrong level.
         """
         live = measure_shift(self.source, target, seed=self.seed)
-        found = _run(self.fitted, target)
+        found = run(self.fitted, target)
         values = np.array([estimate.accuracy for estimate in found])
         expected = self._experience.expected_errors(live)
         best = self._best(expected, np.isfinite(values))
@@ -275,8 +276,9 @@ class SelfValidation:
         return {
             "chosen": self.chosen,
             "left_out_error": plain(self.left_out_error),
-            "summary": [plain(row) for row in self.summary()],
-            "table": [plain(row) for row in self.table()],
+            "choice": plain(self.choice_summary()),
+            "summary": plain(self.summary()),
+            "table": plain(self.table()),
             "left_away": list(self.left_away),
             "n": len(self.source),
             "seed": self.seed,
@@ -321,17 +323,17 @@ def self_validate(
     if len(source) < 4:
         raise InputError(f"source: got {len(source)} samples, self-validation needs at least 4, better some hundred")
     chosen, left_away = _usable(source, pseudo_targets, use)
-    fold = dict(zip(source.ids, _halves(source, seed), strict=True))
+    fold = dict(zip(source.ids, halves(source, seed), strict=True))
     parts = [source.take([fold[name] == half for name in source.ids]) for half in (0, 1)]
     learnt = [tuple(estimator.fit(part, seed=seed) for estimator in chosen) for part in parts]
-    rows = [_judge(target, fold, parts, learnt, seed) for target in pseudo_targets]
+    rows = [judge(target, fold, parts, learnt, seed) for target in pseudo_targets]
     kept = [(target, row) for target, row in zip(pseudo_targets, rows, strict=True) if row is not None]
     if not kept:
         raise InputError("pseudo_targets: each has fewer than two samples in either half; make larger ones")
     fitted = tuple(estimator.fit(source, seed=seed) for estimator in chosen)
     return SelfValidation(
         source=source,
-        names=tuple(_names(chosen)),
+        names=tuple(names(chosen)),
         targets=tuple(target.name for target, _ in kept),
         kinds=tuple(target.kind for target, _ in kept),
         severities=tuple(target.severity for target, _ in kept),
@@ -358,50 +360,7 @@ def _usable(
             left_away.append(f"{estimator.name}: there is no {' and no '.join(missing)}")
         else:
             usable.append(estimator)
-    if not usable:
-        raise InputError(f"use: no estimator can be run ({'; '.join(left_away) or 'none was named'})")
+    if all(estimator.name in NEVER_CHOSEN for estimator in usable):
+        named = [*left_away, *(f"{estimator.name}: it only ranks" for estimator in usable)]
+        raise InputError(f"use: no estimator can be chosen ({'; '.join(named) or 'none was named'})")
     return usable, tuple(left_away)
-
-
-def _halves(source: Outputs, seed: int) -> np.ndarray:
-    """Put every sample in half 0 or 1, whatever the order of rows."""
-    half = np.empty(len(source), dtype=np.int64)
-    order = np.argsort(np.array(source.ids, dtype=str), kind="stable")
-    half[order[numpy_generator(seed, "halves").permutation(len(order))]] = np.arange(len(order)) % 2
-    return half
-
-
-def _judge(
-    target: PseudoTarget,
-    fold: dict[str, int],
-    parts: Sequence[Outputs],
-    learnt: Sequence[tuple[Estimator, ...]],
-    seed: int,
-) -> tuple[float, np.ndarray, np.ndarray] | None:
-    """Return truth, estimates and shift of a pseudo-target, means over the halves; None where both are too small."""
-    said = [fold.get(name, -1) for name in target.outputs.ids]
-    found = []
-    for half in (0, 1):
-        judged = target.outputs.take([where != half for where in said])
-        if len(judged) >= 2:
-            values = np.array([estimate.accuracy for estimate in _run(learnt[half], judged)])
-            shift = measure_shift(parts[half], judged, seed=seed)
-            found.append((len(judged), np.concatenate([[judged.accuracy], values, shift])))
-    if not found:
-        return None
-    mean = np.average([row for _, row in found], axis=0, weights=[n for n, _ in found])
-    count = len(mean) - len(SHIFT_NAMES)
-    return float(mean[0]), mean[1:count], mean[count:]
-
-
-def _run(fitted: Sequence[Estimator], target: Outputs) -> tuple[Estimate, ...]:
-    found = [estimator.estimate(target) for estimator in fitted]
-    values = {estimate.name: estimate.accuracy for estimate in found}
-    if set(MEDIAN_OF) <= set(values):
-        found.append(accuracy_alone(MEDIAN, float(np.median([values[name] for name in MEDIAN_OF])), target))
-    return tuple(found)
-
-
-def _names(chosen: Sequence[Estimator]) -> list[str]:
-    names = [estimator.name for estimator in chosen]
-    return [*names, MEDIAN] if set(MEDIAN_OF) <= set(names) else names
