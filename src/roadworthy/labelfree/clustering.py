@@ -8,8 +8,10 @@ purity of 1.
 Features of the judged model are separated by its own head, so that its classes follow its clusters whether or not
 they are right: features of another origin say more.
 
-KMeans on many samples is fitted to a random part of them and all are then assigned; centres of 10,000 samples are as
-good for purity as those of 100,000 (``benchmarks/clustering.py``).
+KMeans on many samples is fitted to a random part of them, from ten starts, and all are then assigned. Against
+scikit-learn's KMeans on all, from one start, areas of curves lie .003 apart, purities of single clusterings up to .09
+(``benchmarks/clustering.py``, two networks); on such features one start gave .795 to .871 over three seeds, ten
+starts on a part .867 to .871.
 """
 
 from __future__ import annotations
