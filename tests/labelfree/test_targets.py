@@ -56,6 +56,15 @@ def test_blocks_of_time_are_in_order_and_equal_times_stay_together() -> None:
     assert len(time_targets(source(), np.arange(300).astype("datetime64[D]"), blocks=2)) == 2
 
 
+def test_times_may_be_text_but_must_have_an_order() -> None:
+    found = time_targets(source(), ["2015"] * 150 + ["2016"] * 150, blocks=2)
+    assert [t.name for t in found] == ["2015 to 2015", "2016 to 2016"]
+    with pytest.raises(InputError, match="no order"):
+        time_targets(source(), np.array([1, None] * 150, dtype=object))
+    with pytest.raises(InputError, match=r"got shape \(1,\), expected \(300,\)"):
+        time_targets(source(), [1])
+
+
 def test_clusters_part_the_samples_whatever_the_order_of_rows() -> None:
     given_ = source()
     found = cluster_targets(given_, clusters=4)

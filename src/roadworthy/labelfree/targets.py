@@ -96,13 +96,18 @@ def time_targets(source: Outputs, times: ArrayLike, *, blocks: int = 4, least: i
     given = np.asarray(times)
     if given.shape != (len(source),):
         raise InputError(f"times: got shape {given.shape}, expected ({len(source)},): a time for each sample")
-    moments, position, counts = np.unique(given, return_inverse=True, return_counts=True)
+    try:
+        moments, position, counts = np.unique(given, return_inverse=True, return_counts=True)
+    except TypeError as error:
+        raise InputError(
+            f"times: got values that have no order ({error}); pass numbers, dates or text alone"
+        ) from error
     middle = np.cumsum(counts) - counts / 2
     block = np.minimum((middle * blocks / max(len(source), 1)).astype(np.int64), blocks - 1)[position]
     parts = [np.flatnonzero(block == number) for number in range(blocks)]
     return [
         PseudoTarget(
-            f"{moments[position[rows]].min()} to {moments[position[rows]].max()}",
+            f"{moments[position[rows].min()]} to {moments[position[rows].max()]}",
             "time",
             float(number),
             source.take(rows),
