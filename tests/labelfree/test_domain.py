@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -74,3 +77,15 @@ def test_rows_are_drawn_without_repetition() -> None:
     rows = drawn_rows(cloud(50, 0, 12), 20, seed=0, purpose="x")
     assert len(set(rows.tolist())) == 20
     assert set(rows.tolist()) != set(drawn_rows(cloud(50, 0, 12), 20, seed=1, purpose="x").tolist())
+
+
+def test_the_same_question_is_answered_once_and_forgotten_with_its_samples() -> None:
+    source, target = cloud(40, 0, 13), cloud(40, 1, 14)
+    first = tell_apart(source, target)
+    assert tell_apart(source, target) is first
+    assert tell_apart(source, target, seed=1) is not first
+    assert tell_apart(target, source) is not first
+    gone = weakref.ref(target)
+    del target
+    gc.collect()
+    assert gone() is None
