@@ -10,7 +10,7 @@ import warnings
 import typer
 
 import roadworthy
-from roadworthy.cli import attribute, audit, data, demo, eval, report, road, roar, run, sources
+from roadworthy.cli import attribute, audit, data, demo, eval, labelfree, report, road, roar, run, sources
 from roadworthy.cli.console import err, say
 from roadworthy.errors import RoadworthyError
 
@@ -18,8 +18,8 @@ INTERRUPTED = 130
 
 app = typer.Typer(
     name="roadworthy",
-    help="Which explanation of a classifier can be believed? Rank attribution methods by removal, with or without "
-    "retraining.",
+    help="Which explanation of a classifier can be believed, and how far can its predictions be where there are no "
+    "labels?",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -30,6 +30,7 @@ app.command("road")(road.road)
 app.command("roar")(roar.roar)
 app.command("run")(run.run)
 app.command("eval")(eval.evaluate)
+app.command("labelfree")(labelfree.labelfree)
 app.command("report")(report.report)
 app.add_typer(audit.app, name="audit")
 app.add_typer(data.app, name="data")

@@ -25,6 +25,8 @@ def report(
         _report_sweep(folder, as_json)
     elif (folder / "result.json").exists():
         _report_run(folder, as_json)
+    elif (folder / "labelfree.json").exists():
+        _report_labelfree(folder, as_json)
     else:
         raise DataError(_nothing_there(folder))
 
@@ -49,6 +51,19 @@ def _report_sweep(folder: Path, as_json: bool) -> None:
         print_json({"results": records})
     else:
         show_records(records)
+
+
+def _report_labelfree(folder: Path, as_json: bool) -> None:
+    from roadworthy.cli.labelfree import PAGE, show
+    from roadworthy.labelfree import load_labelfree
+    from roadworthy.report.labelfree import labelfree_report
+
+    result = load_labelfree(folder)
+    page = labelfree_report(result, folder / PAGE)
+    if as_json:
+        print_json({**result.as_dict(), "files": {PAGE: str(page)}})
+    else:
+        show(result, page)
 
 
 def _report_run(folder: Path, as_json: bool) -> None:

@@ -17,6 +17,9 @@ def sources(as_json: JsonOption = False) -> None:
     from roadworthy.data import sources as data_sets
     from roadworthy.evaluation import presets
     from roadworthy.imputation import imputers
+    from roadworthy.labelfree.corruptions import corruptions
+    from roadworthy.labelfree.estimators import estimators
+    from roadworthy.labelfree.perturbation import perturbations
     from roadworthy.model import models, recipes
 
     registries: dict[str, Registry[Any]] = {
@@ -26,6 +29,9 @@ def sources(as_json: JsonOption = False) -> None:
         "imputers (--imputer)": imputers,
         "strategies (--strategy)": presets,
         "recipes (--recipe)": recipes,
+        "perturbations (--perturbation)": perturbations,
+        "corruptions (--corruptions)": corruptions,
+        "estimators of accuracy": estimators,
     }
     if as_json:
         print_json(

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from roadworthy.data.decode import EXTENSIONS
 from roadworthy.data.folder import FolderSource, common_channels, walk
 from roadworthy.data.load import load_data
@@ -66,4 +64,4 @@ def load_unlabelled(
         test_share=0.2,
     )
     options = replace(options, channels=options.channels or common_channels(root, files))
-    return Split(FolderSource(root, files, np.full(len(files), UNKNOWN), options), "unlabelled")
+    return Split(FolderSource(root, files, [UNKNOWN] * len(files), options), "unlabelled")

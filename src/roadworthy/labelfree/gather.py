@@ -1,4 +1,4 @@
-"""From a user's model and data, or saved arrays, to what the judgement needs; all passes through the model are here."""
+"""From a user's model and data, or saved arrays, to what the judgement needs: all passes through the model."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def _target(
         return data, data.clean
     if isinstance(data, Outputs):
         if model is not None:
-            raise InputError("model: data are saved outputs, which need no model; pass samples instead, or model=None")
+            raise InputError("model: data are saved outputs, which need no model; pass samples, or model=None")
         notes.append("the target is saved outputs: nothing was perturbed, so there is no reliability curve")
         return None, data
     if model is None:
@@ -157,11 +157,10 @@ def _target(
         )
     if perturbing is None:
         return None, predict_outputs(model, data, second=second, ids=ids, **asking.keywords())
-    found = perturbation_consistency(model, data, ids=ids, seed=seed, **perturbing, **asking.keywords())
-    if second is None:
-        return found, found.clean
-    beside = predict_outputs(second, data, ids=ids, **{**asking.keywords(), "features": None})
-    return found, replace(found.clean, second=beside.probabilities)
+    found = perturbation_consistency(
+        model, data, second=second, ids=ids, seed=seed, **perturbing, **asking.keywords()
+    )
+    return found, found.clean
 
 
 def _labelled(name: str, model: Any, data: Any, second: Any, asking: Asking) -> Outputs | None:
@@ -238,7 +237,7 @@ def _corrupted(
     if values is None or (wanted is None and not names):
         if wanted is not None:
             raise InputError("corruptions: these samples cannot be corrupted here; pass pseudo_targets= instead")
-        notes.append("no corruptions are known for this kind of samples; pass pseudo_targets= for more kinds of shift")
+        notes.append("no corruptions are known for such samples; pass pseudo_targets= for more kinds of shift")
         return []
     ids, labels = [source.ids[row] for row in rows], source.known_labels("corruptions")[rows]
 

@@ -97,7 +97,7 @@ class Outputs:
         """Return the samples at these positions (integers, or a mask), in this order; a position may repeat."""
         chosen = np.asarray(rows)
         chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64)
-        parts = {
+        parts: dict[str, Any] = {
             name: None if getattr(self, name) is None else getattr(self, name)[chosen]
             for name in ("probabilities", "features", "labels", "second", "energy")
         }

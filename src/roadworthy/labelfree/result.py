@@ -131,7 +131,9 @@ class LabelFree:
             TARGET: lambda file: write_outputs(self.target, file),
         }
         if self.pictures is not None:
-            held = {name: np.array(getattr(self.pictures, name)) for name in ("ids", "band", "clean", "perturbed")}
+            held: dict[str, Any] = {
+                name: np.array(getattr(self.pictures, name)) for name in ("ids", "band", "clean", "perturbed")
+            }
             files[PICTURES] = lambda file: np.savez_compressed(file, **held)
         head = json.dumps({"format": FORMAT, **self.record}, indent=1)
         files[HEAD] = lambda file: file.write_text(head, encoding="utf8")
@@ -180,9 +182,32 @@ def load_labelfree(folder: str | Path) -> LabelFree:
     return LabelFree(record, per_sample, target, plan, pictures)
 
 
-def with_audit(result: LabelFree, audit: dict[str, Any]) -> LabelFree:
-    """Return the result with what labels of the plan have shown."""
-    return replace(result, record={**result.record, "audit": audit})
+def audited(result: LabelFree, plan: AuditPlan, *, partial: bool = False) -> LabelFree:
+    """Hold a result against labels that people gave the samples of its plan.
+
+    Args:
+        result: the result.
+        plan: its plan, read again with labels filled in (:func:`~roadworthy.labelfree.labelling.load_plan`).
+        partial: go on although some labels are missing; those that are there must be the first ones of the plan.
+
+    Returns:
+        The result with ``audit``: what the labels alone and combined with the confidences say, and whether that
+        confirms or refutes what was estimated without them. Where the result has an estimate, the diagnosis stays as
+        it was.
+
+    Raises:
+        InputError: missing or unknown labels, samples that are not the result's.
+
+    Example:
+        >>> audited(found, load_plan("runs/wards/plan.csv")).record["audit"]["verdict"]  # doctest: +SKIP
+        'confirmed'
+    """
+    from roadworthy.labelfree.labelling import audit_estimate, verdict
+
+    found = audit_estimate(plan, None, result.target, level=result.record["settings"]["level"], partial=partial)
+    _, low, high = result.accuracy
+    audit = {"estimate": found.as_dict(), "verdict": verdict(found, low, high)}
+    return replace(result, record={**result.record, "audit": audit}, plan=plan)
 
 
 def _read_pictures(path: Path) -> Pictures:

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 from roadworthy.evaluation.result import Result
+from roadworthy.labelfree.result import LabelFree
 from roadworthy.report.figures import curves_figure, sheet_figure
 from roadworthy.report.folder import write_all, write_pictures
 from roadworthy.report.page import report
@@ -21,7 +22,11 @@ __all__ = ["Verdict", "curves_figure", "report", "sheet_figure", "verdict", "wri
 
 class _CallablePackage(ModuleType):
     def __call__(
-        self, result_or_path: Result | str | Path, path: str | Path = "report.html", *, title: str | None = None
+        self,
+        result_or_path: Result | LabelFree | str | Path,
+        path: str | Path = "report.html",
+        *,
+        title: str | None = None,
     ) -> Path:
         return report(result_or_path, path, title=title)
 

@@ -8,8 +8,10 @@ from typing import Any
 from roadworthy.errors import InputError
 from roadworthy.evaluation.result import Result, load_result
 from roadworthy.files import replacing
+from roadworthy.labelfree.result import HEAD, LabelFree
 from roadworthy.report import sections
 from roadworthy.report.chart import chart_data
+from roadworthy.report.labelfree.page import labelfree_report
 from roadworthy.report.material import Material
 from roadworthy.report.opening import opening
 from roadworthy.report.shell import page_text
@@ -18,7 +20,7 @@ from roadworthy.report.words import judges_in_words, orders_in_words
 
 
 def report(
-    result_or_path: Result | str | Path, path: str | Path = "report.html", *, title: str | None = None
+    result_or_path: Result | LabelFree | str | Path, path: str | Path = "report.html", *, title: str | None = None
 ) -> Path:
     """Write one HTML file that reports a result: the verdict in two sentences, then everything it rests on.
 
@@ -26,7 +28,7 @@ def report(
     of samples take at most 6 MB. It states its own size. Without scripts it shows the curves as a picture.
 
     Args:
-        result_or_path: a result, or the folder it was saved in.
+        result_or_path: a result of an evaluation or of label-free evaluation, or the folder it was saved in.
         path: the file to write; folders on the way are made. An existing file is replaced in one step.
         title: heading of the page; by default made of the strategy.
 
@@ -41,6 +43,8 @@ def report(
         >>> report("runs/digits", "digits.html", title="Digits")  # doctest: +SKIP
         PosixPath('digits.html')
     """
+    if not isinstance(result_or_path, Result) and _is_labelfree(result_or_path):
+        return labelfree_report(result_or_path, path, title=title)
     target = Path(path).expanduser()
     if target.is_dir():
         raise InputError(f"report: {target} is a folder, expected a file; for instance {target / 'report.html'}")
@@ -49,6 +53,13 @@ def report(
     with replacing(target) as beside:
         beside.write_text(text, encoding="utf8")
     return target
+
+
+def _is_labelfree(given: LabelFree | str | Path) -> bool:
+    if isinstance(given, LabelFree):
+        return True
+    folder = Path(given).expanduser()
+    return (folder / HEAD).exists() and not (folder / "result.json").exists()
 
 
 def _page(material: Material, title: str | None) -> str:
