@@ -22,6 +22,8 @@ from roadworthy.labelfree.labelling.plan import AuditPlan
 from roadworthy.labelfree.outputs import Outputs
 from roadworthy.labelfree.plain import plain
 
+_EQUAL = 1e-9  # scores that differ by less, of their size, do so by rounding
+
 
 @dataclass(frozen=True, eq=False)
 class AuditEstimate:
@@ -178,8 +180,10 @@ def _combined(
     """Return the difference estimate, the factor on the scores, and their correlation with what is correct."""
     drawn = scores[rows]
     spread, shared, of_hits = (strata.covariance(*pair) for pair in ((drawn, drawn), (drawn, hits), (hits, hits)))
-    correlation = float(shared / np.sqrt(spread * of_hits)) if spread > 0 and of_hits > 0 else float("nan")
-    power = float(np.clip(shared / spread, 0, 1)) if spread > 0 else 0.0
+    if spread <= (_EQUAL * np.abs(scores).max()) ** 2 or of_hits <= 0:
+        return alone, 0.0, float("nan")
+    correlation = float(shared / np.sqrt(spread * of_hits))
+    power = float(np.clip(shared / spread, 0, 1))
     left = hits - power * drawn
     variance = strata.covariance(left, left)
     if power == 0 or variance <= 0:
