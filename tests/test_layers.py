@@ -36,6 +36,7 @@ LEVELS = {
     **dict.fromkeys(STAGES, 1),
     "evaluation": 2,
     "labelfree": 2,
+    "probe": 3,
     "sweep": 3,
     "report": 4,
     "cli": 5,

@@ -10,7 +10,21 @@ import warnings
 import typer
 
 import roadworthy
-from roadworthy.cli import attribute, audit, data, demo, eval, labelfree, report, road, roar, run, sources
+from roadworthy.cli import (
+    attribute,
+    audit,
+    data,
+    demo,
+    eval,
+    features,
+    labelfree,
+    rank_k,
+    report,
+    road,
+    roar,
+    run,
+    sources,
+)
 from roadworthy.cli.console import err, say
 from roadworthy.errors import RoadworthyError
 
@@ -31,6 +45,8 @@ app.command("roar")(roar.roar)
 app.command("run")(run.run)
 app.command("eval")(eval.evaluate)
 app.command("labelfree")(labelfree.labelfree)
+app.command("features")(features.features)
+app.command("rank-k")(rank_k.rank_k)
 app.command("report")(report.report)
 app.add_typer(audit.app, name="audit")
 app.add_typer(data.app, name="data")
