@@ -119,3 +119,16 @@ def test_panels_without_information_are_silent_and_others_are_not() -> None:
     assert "10 of 10 panels of 10 maps, from 2 benches" in found.note
     found = nulls.null_panels([Nulls(offset=0.0), Nulls(0.4, seed=1)], GAIN)
     assert (found.measured, found.passed) == (0.5, False)
+
+
+def test_a_single_panel_of_few_that_is_ranked_gives_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of five sound panels is ranked once in 20 times, one of five in a fifth of the self-tests."""
+
+    def verdict(silent: int, panels: int) -> bool | None:
+        bench = Nulls(panels=panels)
+        said = iter(["a"] * silent + ["b"] * (panels - silent))
+        monkeypatch.setattr(Nulls, "ranking", lambda self, one, names: pd.DataFrame({"group": ["a", next(said)]}))
+        return nulls.null_panels([bench], GAIN).passed
+
+    assert [verdict(silent, 5) for silent in (5, 4, 3)] == [True, None, False]
+    assert [verdict(silent, 20) for silent in (20, 19, 18)] == [True, True, False]

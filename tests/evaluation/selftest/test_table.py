@@ -17,6 +17,7 @@ def found() -> SelfTest:
         Trial("M3a ig", "gain", 1.0, "mean at least 0.9", True, "", 300, (0, 1)),
         Trial("M15 ig", "gain", 75.0, "at most 300 images", True, "", 300, (0, 1)),
         Trial("M5 ig", "gain", 0.04, "no verdict", None, "", 300, (0, 1)),
+        Trial("M6", "gain", 0.01, "within 0.03 of 0", None, "+0.01 +- 0.05", 300, (0, 1)),
         Trial("M1", "morf | x", 0.99, "mean at least 0.97", True, "", 300, (0, 1)),
         Trial("M3a ig", "morf | x", -0.66, "mean at least 0.9", False, "", 300, (0, 1)),
         Trial("M15 ig", "morf | x", float("nan"), "at most 300 images", False, "", 300, (0, 1)),
@@ -51,9 +52,9 @@ def test_an_undefined_order_counts_as_none_and_a_failure_is_named() -> None:
 def test_the_text_marks_what_failed_and_explains_the_tests() -> None:
     text = found().to_text()
     lines = text.splitlines()
-    assert lines[0].split() == ["strategy", "M1", "M3a", "ig", "M5", "ig", "M15", "ig", "failed"]
-    assert lines[1].split() == ["gain", "0.980", "1.000", "0.040", "75", "0"]
-    assert lines[2].split() == ["morf", "|", "x", "0.990", "-0.660!", "–", "undefined!", "2"]
+    assert lines[0].split() == ["strategy", "M1", "M6", "M3a", "ig", "M5", "ig", "M15", "ig", "failed"]
+    assert lines[1].split() == ["gain", "0.980", "0.010?", "1.000", "0.040", "75", "0"]
+    assert lines[2].split() == ["morf", "|", "x", "0.990", "–", "-0.660!", "–", "undefined!", "2"]
     assert "M3a ig: permuted ladder in its order (Spearman); mean at least 0.9" in lines
     assert "gradcam: left out" in lines
 
@@ -61,7 +62,7 @@ def test_the_text_marks_what_failed_and_explains_the_tests() -> None:
 def test_markdown_sets_failures_off_and_keeps_its_columns() -> None:
     rows = [line for line in found().to_markdown().splitlines() if line.startswith("|")]
     assert "**-0.660 ✗**" in rows[3]
-    assert {row.replace("\\|", "").count("|") for row in rows} == {7}
+    assert {row.replace("\\|", "").count("|") for row in rows} == {8}
 
 
 def test_files_hold_every_trial(tmp_path: Path) -> None:
@@ -71,8 +72,8 @@ def test_files_hold_every_trial(tmp_path: Path) -> None:
     assert [row["measured"] for row in rows][-1] == ""
     assert rows[0]["seeds"] == "0 1"
     read = json.loads(written["json"].read_text())
-    assert read["trials"][5]["measured"] == -0.66
-    assert read["trials"][6]["measured"] is None
+    assert read["trials"][6]["measured"] == -0.66
+    assert read["trials"][7]["measured"] is None
     assert read["verdict"] == found().verdict()
 
 

@@ -125,7 +125,7 @@ def encoding(found: Sequence[GateTest]) -> Trial:
     highest = max((gap for gap, leaks in gaps if not leaks), default=float("nan"))
     return Trial(
         "M10",
-        "kar",
+        "leak gate",
         min(auroc),
         "area under the ROC curve 1.00, and no alarm on truth, blur and random",
         min(auroc) == 1 and not any(name.startswith(NEVER) for name in alarms),

@@ -73,6 +73,8 @@ QUICK = (
 )
 REDRAWN = 150
 """Samples per seed that are drawn over, with a second pattern: what is expected there is no small difference."""
+MASKED = 300
+"""Samples per seed whose masks are classified, whatever the effort: from fewer, chance can tell the class."""
 GATE, GATE_SHARES = View("untouched", "mean"), SHARES
 
 
@@ -188,7 +190,8 @@ def _planted(
     fewer = [bench.first(REDRAWN) for bench in benches]
     doubled, copied = [two_patterns(bench) for bench in fewer], [two_copies(bench) for bench in fewer]
     _announce(progress, [*benches, *panels, *copied, *(bench for pair in doubled for bench in pair)])
-    made = [*wired(found, seeds=seeds), mask_leaks(benches)]
+    masked = [planted_bench(seed, {}, n=MASKED, real=False, cache=cache) for seed in seeds]
+    made = [*wired(found, seeds=seeds), mask_leaks(masked)]
     for one in found:
         made += trials.suite(benches, one)
         made += [trials.ladder_order(benches, one, kind) for kind in ("permuted", "swapped")]

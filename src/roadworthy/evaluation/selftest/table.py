@@ -35,6 +35,8 @@ MEANING = {
     "M15": "images needed for the permuted ladder, and no ranking from fewer",
     "M16": "four of sixteen columns of a table are informative (links of the order that hold)",
 }
+NO_VERDICT = "no verdict"
+"""How the expectation of a trial begins that is only measured."""
 
 
 @dataclass
@@ -171,10 +173,12 @@ class SelfTest:
         if found is None:
             return "–"
         value = "undefined" if found.measured != found.measured else _number(mark, found.measured)
+        if found.passed is None and not found.expected.startswith(NO_VERDICT):
+            return f"{value}?"
         return failed.format(value) if found.passed is False else value
 
     def _legend(self) -> list[str]:
-        lines = []
+        lines = ["a failure is marked; with a question mark the interval is too wide to tell"]
         for mark in self.ids:
             expected = next(one.expected for one in self.trials if one.id == mark)
             lines.append(f"{mark}: {MEANING.get(mark, MEANING.get(mark.split()[0], mark))}; {expected}")
