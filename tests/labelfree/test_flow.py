@@ -122,7 +122,7 @@ def test_a_model_and_images() -> None:
     )
     truth = float((model.eval()(x).argmax(1) == y).float().mean())
     assert found.accuracy[1] <= truth <= found.accuracy[2]
-    assert found.record["settings"]["kinds_of_shift"] == ["cluster", "contrast", "labels", "noise"]
+    assert found.record["settings"]["kinds_of_shift"] == ["cluster", "contrast", "labels", "noise", "tilt"]
     assert found.record["curve"]["n"] == 120
     assert {"agreement", "soft_agreement"} <= set(found.per_sample)
     assert found.pictures is not None

@@ -14,6 +14,7 @@ from roadworthy.labelfree.targets import (
     corruption_targets,
     label_targets,
     subgroup_targets,
+    tilt_targets,
     time_targets,
 )
 
@@ -119,3 +120,36 @@ def test_corrupted_copies_are_asked_for_by_name_and_severity() -> None:
     assert [(t.kind, t.severity) for t in found] == [("noise", 1), ("noise", 5), ("blur", 1), ("blur", 5)]
     with pytest.raises(InputError, match="pass labels="):
         corruption_targets(lambda name, severity: Outputs.of([0.5]), ["noise"])
+
+
+def test_tilts_move_along_a_direction_and_the_more_the_stronger() -> None:
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(2000, 1))
+    source = Outputs.of(rng.random(2000), labels=rng.integers(2, size=2000), features=features)
+    found = tilt_targets(source, strengths=[0.5, 2.0], directions=1)
+    means = {(part.severity, part.name.split()[2]): float(part.outputs.features.mean()) for part in found}  # type: ignore[union-attr]
+    for word in ("up", "down"):
+        assert abs(means[2.0, word]) > abs(means[0.5, word]) > 0.1
+    assert means[2.0, "up"] * means[2.0, "down"] < 0
+    assert all(len(set(part.outputs.ids)) == len(part.outputs) == 1000 for part in found)  # none twice
+    assert {part.kind for part in found} == {"tilt"}
+
+
+def test_a_tilt_keeps_by_the_chances_it_states() -> None:
+    """Of two equally common values the one that is e^2 times as likely is drawn first that much more often."""
+    features = np.repeat([[0.0], [1.0]], 2000, axis=0)  # two standard deviations apart
+    source = Outputs.of(np.full(4000, 0.5), labels=np.zeros(4000, int), features=features)
+    up = tilt_targets(source, strengths=[0.5], directions=1)
+    shares = sorted(float(part.outputs.features.mean()) for part in up)  # type: ignore[union-attr]
+    # half of all are kept, drawn one by one with weights 1 and e: u and u^e of the two are left over, half in all
+    from scipy.optimize import brentq
+
+    y = float(brentq(lambda u: u + u**np.e - 1, 0.5, 1))
+    assert shares == pytest.approx([1 - y, y], abs=0.03)
+
+
+def test_no_tilt_of_few_samples_or_constant_features() -> None:
+    few = Outputs.of([0.5] * 40, labels=[0] * 40, features=np.arange(40.0)[:, None])
+    assert tilt_targets(few) == []
+    constant = Outputs.of([0.5] * 200, labels=[0] * 200, features=np.ones((200, 2)))
+    assert tilt_targets(constant) == []

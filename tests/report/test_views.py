@@ -137,7 +137,7 @@ def test_a_judge_that_is_dead_is_told_first_and_counts_in_no_agreement(make_view
         "Trust this little: the fine-tuned judge with mean fill and the fine-tuned judge with noisy-linear fill give "
         "every method the same score everywhere, and are left out of the mean"
     )
-    assert "(lowest Spearman between two of the 2 1.00)" in every_reason(result)
+    assert "(Spearman 1.00)" in every_reason(result)
     page = page_of(result, tmp_path)
     assert "2 judges and fills agree" in page.text
     ranks = next(row for row in page.rows if row[0] == "ig" and len(row) == 6)
@@ -164,7 +164,7 @@ def test_where_all_judges_are_dead_all_count(make_views: Make, tmp_path: Path) -
     result = make_views([ONE, ONE], imputers=("mean",))
     result.scores.top1[:, :, 1:] = np.arange(result.n) < 0.3 * result.n
     found = Findings.of(result)
-    assert (found.live_views, found.mean_of) == ([], "2 judges and fills")
+    assert (found.live_views, found.mean_of) == ([], "2 judges")
     assert (found.ranking["score"] == 0).all()
     assert "left out of the mean" not in verdict(result).trust
     page = page_of(result, tmp_path)
@@ -177,7 +177,7 @@ def test_one_live_judge_is_one_judge(make_views: Make, tmp_path: Path) -> None:
     result.scores.top1[:, :, 1:, 1] = np.arange(result.n) < 0.3 * result.n
     page = page_of(result, tmp_path)
     trap = next(row for row in page.rows if row[0] == "one judge, one fill")
-    assert trap[1:] == ["found", "2 judges and fills were asked, of which 1 ranks the methods at all"]
+    assert trap[1:] == ["found", "2 judges were asked, of which 1 ranks the methods at all"]
     assert "between two of" not in every_reason(result)
 
 
@@ -197,5 +197,5 @@ def test_names_of_views_are_no_markup(make_views: Make, tmp_path: Path) -> None:
     planted = [{HOSTILE: 1.0, "b": 0.2}, {HOSTILE: 0.2, "b": 1.0}]
     page = page_of(make_views(planted, judges=("untouched", HOSTILE), imputers=(HOSTILE,), n=100), tmp_path)
     assert {tag for tag, _ in page.tags} <= TAGS
-    assert len(page.scripts) == 3
+    assert len(page.scripts) == 4
     assert page.text.count(HOSTILE) > 8

@@ -18,13 +18,13 @@ from roadworthy.labelfree.targets import (
     corruption_targets,
     label_targets,
     subgroup_targets,
+    tilt_targets,
     time_targets,
 )
 from roadworthy.rng import numpy_generator
 
-CORRUPTED = 500
-"""Source samples whose corrupted copies the model is asked about, at most."""
-SEVERITIES = (1, 3, 5)
+CORRUPTED = 300
+"""Source samples whose corrupted copies the model is asked about, at most: each five times a corruption."""
 _MODALITIES = {2: "table", 3: "series", 4: "image"}
 
 
@@ -200,7 +200,11 @@ def _same_classes(name: str, part: Outputs | None, target: Outputs) -> None:
 
 
 def _pseudo_targets(source: Outputs, groups: Any, times: Any, seed: int) -> list[PseudoTarget]:
-    found = [*cluster_targets(source, seed=seed), *label_targets(source, seed=seed)]
+    found = [
+        *cluster_targets(source, seed=seed),
+        *label_targets(source, seed=seed),
+        *tilt_targets(source, seed=seed),
+    ]
     if groups is not None:
         found += subgroup_targets(source, groups)
     if times is not None:
@@ -248,7 +252,7 @@ def _corrupted(
             changed = np.moveaxis(changed, 1, -1)
         return predict_outputs(model, changed, labels=labels, ids=ids, second=second, **keywords)
 
-    return corruption_targets(outputs_of, list(names if wanted is None else wanted), severities=SEVERITIES)
+    return corruption_targets(outputs_of, list(names if wanted is None else wanted))
 
 
 def _values(data: Any, rows: np.ndarray, asking: Asking) -> np.ndarray | None:

@@ -16,6 +16,7 @@ from roadworthy.rng import numpy_generator
 
 LEAST = 30  # samples of a pseudo-target: its own accuracy is uncertain by .09 there
 STRENGTHS = (0.3, 0.6, 0.9)
+TILTS = (0.5, 1.0, 2.0)
 SEVERITIES = (1, 2, 3, 4, 5)
 
 
@@ -152,6 +153,60 @@ def cluster_targets(source: Outputs, *, clusters: int = 6, seed: int = 0, least:
     parts = [order[part == number] for number in range(count)]
     parts = sorted((rows for rows in parts if least <= len(rows) < len(source)), key=lambda rows: -len(rows))
     return [PseudoTarget(f"cluster {k}", "cluster", 0.0, source.take(rows)) for k, rows in enumerate(parts)]
+
+
+def tilt_targets(
+    source: Outputs,
+    *,
+    strengths: Sequence[float] = TILTS,
+    directions: int = 3,
+    seed: int = 0,
+    least: int = LEAST,
+) -> list[PseudoTarget]:
+    """Keep the samples that lie on one side, more surely the farther: a graded shift of the inputs alone.
+
+    Directions are random ones of the features (log probabilities where there are none), each brought to unit
+    variance. A sample is kept with a chance that grows exponentially along the direction.
+
+    Args:
+        source: labelled samples.
+        strengths: growth of the chance over one standard deviation; both signs are made of each.
+        directions: how many.
+        seed: of directions and draws.
+        least: pseudo-targets of fewer samples are left out.
+
+    Returns:
+        Two pseudo-targets for each direction and strength, each of half as many samples as the source.
+
+    Raises:
+        InputError: no labels.
+
+    Example:
+        >>> source = Outputs.of([0.2] * 90, labels=[0] * 90, features=np.linspace(-1, 1, 90)[:, None])
+        >>> found = tilt_targets(source, strengths=[2.0], directions=1)
+        >>> [len(part.outputs) for part in found]
+        [45, 45]
+    """
+    source.known_labels("a pseudo-target")
+    order = drawn_rows(source, len(source), seed=seed, purpose="tilts")
+    values = description(source)[order]
+    spread = values.std(axis=0)
+    values = ((values - values.mean(axis=0)) / np.where(spread > 0, spread, 1))[:, spread > 0]
+    size = len(source) // 2
+    if size < least or not values.shape[1]:
+        return []
+    found = []
+    for number in range(directions):
+        generator = numpy_generator(seed, "tilt", number)
+        along = values @ generator.normal(size=values.shape[1])
+        along = along / along.std()
+        for strength in strengths:
+            for sign, word in ((1, "up"), (-1, "down")):
+                # the largest of such sums are a draw without replacement by these weights (Gumbel)
+                rows = np.argsort(-(sign * strength * along + generator.gumbel(size=len(along))))[:size]
+                name = f"tilt {number + 1} {word} by {strength:g}"
+                found.append(PseudoTarget(name, "tilt", float(strength), source.take(order[rows])))
+    return found
 
 
 def label_targets(

@@ -149,7 +149,7 @@ def _views(found: Findings) -> Iterator[Advice]:
     if found.disputes:
         methods = list(dict.fromkeys(name for d in found.disputes for name in (d.above, d.below)))
         yield Advice(
-            f"Give no rank to {listed([clean(name) for name in methods])}: judges and fills that were asked turn "
+            f"Give no rank to {listed([clean(name) for name in methods])}: {found.views_word} that were asked turn "
             f"{len(found.disputes)} pair{'s' if len(found.disputes) > 1 else ''} of them round.",
             "views",
         )

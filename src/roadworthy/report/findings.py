@@ -114,6 +114,12 @@ class Findings:
         return self.result.says_nothing(self.readout)
 
     @property
+    def views_word(self) -> str:
+        """What views are: "judges and fills", or "fills" where one judge was asked, "judges" where one fill."""
+        judges, fills = ({getattr(view, what) for view in self.views} for what in ("judge", "imputer"))
+        return "fills" if len(judges) == 1 else "judges" if len(fills) == 1 else "judges and fills"
+
+    @property
     def live_views(self) -> list[View]:
         """The views that rank the methods, and that the scores are the mean over; none where all are dead."""
         return [view for view in self.views if not view.found.dead]
@@ -124,7 +130,8 @@ class Findings:
         live, every = len(self.live_views), len(self.views)
         if not every:
             return ""
-        return f"{live} of {every} judges and fills" if 0 < live < every else f"{every} judges and fills"
+        counted = f"{live} of {every}" if 0 < live < every else f"{every}"
+        return f"{counted} {self.views_word}"
 
     @cached_property
     def view_agreement(self) -> np.ndarray:

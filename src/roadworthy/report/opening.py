@@ -105,7 +105,7 @@ def _groups(found: Findings) -> str:
 def _views_tile(found: Findings) -> tuple[str, str, str]:
     count = len(found.disputes)
     note = f"lowest Spearman; {count} pair{'' if count == 1 else 's'} turned round"
-    return f"{len(found.live_views)} judges and fills agree", number(found.least_view_agreement, 2), note
+    return f"{len(found.live_views)} {found.views_word} agree", number(found.least_view_agreement, 2), note
 
 
 def _leakage_tile(result: Result) -> tuple[str, str, str]:

@@ -43,7 +43,9 @@ def report(
         >>> report("runs/digits", "digits.html", title="Digits")  # doctest: +SKIP
         PosixPath('digits.html')
     """
-    if not isinstance(result_or_path, Result) and _is_labelfree(result_or_path):
+    if isinstance(result_or_path, LabelFree):
+        return labelfree_report(result_or_path, path, title=title)
+    if not isinstance(result_or_path, Result) and _is_labelfree(Path(result_or_path).expanduser()):
         return labelfree_report(result_or_path, path, title=title)
     target = Path(path).expanduser()
     if target.is_dir():
@@ -55,10 +57,7 @@ def report(
     return target
 
 
-def _is_labelfree(given: LabelFree | str | Path) -> bool:
-    if isinstance(given, LabelFree):
-        return True
-    folder = Path(given).expanduser()
+def _is_labelfree(folder: Path) -> bool:
     return (folder / HEAD).exists() and not (folder / "result.json").exists()
 
 

@@ -191,7 +191,7 @@ def _controls(found: Findings) -> Trap:
 def _judges(found: Findings) -> Trap:
     name, live = "one judge, one fill", len(found.live_views)
     if found.views and live < 2:
-        text = f"{len(found.views)} judges and fills were asked, of which {live or 'none'} ranks the methods at all"
+        text = f"{len(found.views)} {found.views_word} were asked, of which {live or 'none'} ranks the methods at all"
         return Trap(name, "found", text)
     if not found.views:
         return Trap(
@@ -201,7 +201,7 @@ def _judges(found: Findings) -> Trap:
         count = len(found.disputes)
         text = f"{count} pair{'s' if count > 1 else ''} of methods ranked one way here and the other way there"
         return Trap(name, "found", f"{text}; their ranks are not printed")
-    return Trap(name, "not found", f"{live} judges and fills rank no pair against each other")
+    return Trap(name, "not found", f"{live} {found.views_word} rank no pair against each other")
 
 
 def _power(found: Findings) -> Trap:

@@ -189,16 +189,17 @@ def _views(found: Findings) -> list[Reason]:
         pair = f"{clean(first.above)} is above {clean(first.below)} {places}"
         more = len(found.disputes) - 1
         others = f", and {more} more pair{'s' if more > 1 else ''} of methods" if more else ""
-        return [Reason("care", f"judges and fills disagree: {pair}{others}", "views")]
+        return [Reason("care", f"{found.views_word} disagree: {pair}{others}", "views")]
     lowest = found.least_view_agreement
     if len(found.methods) < COMPARABLE or math.isnan(lowest):
         return []
-    shown = f"(lowest Spearman between two of the {count} {number(lowest, 2)})"
+    between = f"lowest Spearman between two of the {count}" if count > 2 else "Spearman"
+    shown = f"({between} {number(lowest, 2)})"
     if lowest < PARTLY:
-        return [Reason("care", f"judges and fills hardly rank the methods alike {shown}", "views")]
+        return [Reason("care", f"{found.views_word} hardly rank the methods alike {shown}", "views")]
     if lowest < AGREE:
-        return [Reason("care", f"judges and fills rank the methods alike in part {shown}", "views")]
-    return [Reason("good", f"all judges and fills rank the methods alike {shown}", "views")]
+        return [Reason("care", f"{found.views_word} rank the methods alike in part {shown}", "views")]
+    return [Reason("good", f"all {found.views_word} rank the methods alike {shown}", "views")]
 
 
 def _trainings(found: Findings) -> list[Reason]:

@@ -43,7 +43,7 @@ def _side_by_side(found: Findings) -> str:
     caption = (
         f"Rank, and below it the {escape(found.score_name)} ({escape(found.words.name)}) with its "
         f"{percent(found.level)} interval and its group, under each judge and fill: {judges}. "
-        "– in the second column: judges and fills contradict each other on this method. "
+        f"– in the second column: {found.views_word} contradict each other on this method. "
         "Agreement of the orders: mean Spearman over the shares."
     )
     return table(caption, head, rows, label="Ranking under each judge and fill")
@@ -93,7 +93,7 @@ def _agreement(found: Findings) -> str:
         cells = "".join(_cell(float(found.view_agreement[i, j]), i == j) for j in live)
         rows.append(f'<tr><th scope="row">{name(f"{view.judge}, {view.imputer}")}</th>{cells}</tr>')
     caption = (
-        f"Spearman's rank correlation of the scores of {len(found.methods)} methods between judges and fills: 1 is "
+        f"Spearman's rank correlation of the scores of {len(found.methods)} methods between {found.views_word}: 1 is "
         "the same ranking, −1 the reverse, – undefined."
     )
     return table(caption, head, rows, label="Agreement of judges and fills", css="matrix")
