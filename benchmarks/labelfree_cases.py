@@ -26,9 +26,8 @@ from roadworthy.labelfree.corruptions import corrupt, names_for
 from roadworthy.labelfree.outputs import Outputs
 from roadworthy.labelfree.targets import (
     PseudoTarget,
-    cluster_targets,
     corruption_targets,
-    label_targets,
+    source_targets,
     subgroup_targets,
 )
 
@@ -128,7 +127,7 @@ def images_case(name: str, images: np.ndarray, labels: np.ndarray, seed: int) ->
         lambda kind, severity: said(corrupt(images[held], kind, severity=severity, seed=seed), held, 0),
         names_for("image"),
     )
-    pseudo += cluster_targets(source) + label_targets(source)
+    pseudo += source_targets(source)
     case = Case(name, name, source, pseudo)
     clean = said(images[test], test, 10**6)
     for what, (change, hide) in image_targets().items():
@@ -177,7 +176,7 @@ def text_pseudo(model: TextModel, source: Outputs, texts: list[str], labels: np.
         lambda kind, severity: model(corrupt(texts, kind, severity=severity), labels, 0), names_for("text")
     )
     pseudo += subgroup_targets(source, parts, name="length", kind="length")
-    return pseudo + cluster_targets(source) + label_targets(source)
+    return pseudo + source_targets(source)
 
 
 def women(packages: Path | None) -> Iterator[Case]:
@@ -287,7 +286,7 @@ def table_case(
     )
     for what, group in groups.items():
         pseudo += subgroup_targets(source, group[held], name=what, kind=what)
-    pseudo += cluster_targets(source) + label_targets(source)
+    pseudo += source_targets(source)
     case = Case(name, name, source, pseudo)
     for what, (mask, hide) in parts.items():
         chosen = np.flatnonzero(mask)
@@ -322,7 +321,7 @@ def employment(packages: Path | None) -> Iterator[Case]:
     pseudo = subgroup_targets(source, age[held] // 10, name="age", kind="age")
     pseudo += subgroup_targets(source, table["MAR"].astype(str).to_numpy()[held], name="marital", kind="marital")
     pseudo += subgroup_targets(source, schooled[held] // 3, name="schooling", kind="schooling")
-    pseudo += cluster_targets(source) + label_targets(source)
+    pseudo += source_targets(source)
     case = Case("employment", "employment", source, pseudo)
     parts: dict[str, tuple[np.ndarray, tuple[str, ...]]] = {
         "2016": (is_("year", "2016"), ()),
@@ -380,7 +379,7 @@ def series_case(name: str, values: np.ndarray, labels: np.ndarray) -> Case:
     pseudo = corruption_targets(
         lambda kind, severity: said(corrupt(values[held], kind, severity=severity), held, 0), names_for("series")
     )
-    pseudo += cluster_targets(source) + label_targets(source)
+    pseudo += source_targets(source)
     case = Case("series", name, source, pseudo)
     steps = np.arange(values.shape[-1])
 

@@ -12,15 +12,7 @@ from roadworthy.errors import InputError
 from roadworthy.labelfree.consistency import Consistency
 from roadworthy.labelfree.corruptions import corrupt, names_for
 from roadworthy.labelfree.outputs import Outputs
-from roadworthy.labelfree.targets import (
-    PseudoTarget,
-    cluster_targets,
-    corruption_targets,
-    label_targets,
-    subgroup_targets,
-    tilt_targets,
-    time_targets,
-)
+from roadworthy.labelfree.targets import PseudoTarget, corruption_targets, source_targets
 from roadworthy.rng import numpy_generator
 
 CORRUPTED = 300
@@ -123,7 +115,7 @@ def gather(
         _same_classes(name, part, said)
     pseudo = [*pseudo_targets]
     if known is not None:
-        pseudo += _pseudo_targets(known, groups, times, seed)
+        pseudo += source_targets(known, groups=groups, times=times, seed=seed)
         pseudo += _corrupted(model, source, known, second, corruptions, seed, asking, notes)
     elif groups is not None or times is not None or pseudo:
         raise InputError("groups, times and pseudo_targets belong to labelled samples; pass source= too")
@@ -197,19 +189,6 @@ def _same_classes(name: str, part: Outputs | None, target: Outputs) -> None:
         )
     if part is not None and part.classes != target.classes and "0" not in (part.classes[0], target.classes[0]):
         raise InputError(f"{name}: its classes are {list(part.classes)}, those of the target {list(target.classes)}")
-
-
-def _pseudo_targets(source: Outputs, groups: Any, times: Any, seed: int) -> list[PseudoTarget]:
-    found = [
-        *cluster_targets(source, seed=seed),
-        *label_targets(source, seed=seed),
-        *tilt_targets(source, seed=seed),
-    ]
-    if groups is not None:
-        found += subgroup_targets(source, groups)
-    if times is not None:
-        found += time_targets(source, times)
-    return found
 
 
 def _corrupted(

@@ -37,6 +37,40 @@ class PseudoTarget:
     outputs: Outputs
 
 
+def source_targets(
+    source: Outputs, *, groups: ArrayLike | None = None, times: ArrayLike | None = None, seed: int = 0
+) -> list[PseudoTarget]:
+    """Make all pseudo-targets that need nothing but the source: clusters, class shares, tilts, and what is known.
+
+    Args:
+        source: labelled samples.
+        groups: (N,), see :func:`subgroup_targets`.
+        times: (N,), see :func:`time_targets`.
+        seed: of all draws.
+
+    Returns:
+        The pseudo-targets; none where samples are few.
+
+    Raises:
+        InputError: no labels, or lengths that do not fit.
+
+    Example:
+        >>> source = Outputs.of([0.2] * 90, labels=[0, 1] * 45, features=np.linspace(-1, 1, 90)[:, None])
+        >>> sorted({found.kind for found in source_targets(source)})
+        ['cluster', 'labels', 'tilt']
+    """
+    found = [
+        *cluster_targets(source, seed=seed),
+        *label_targets(source, seed=seed),
+        *tilt_targets(source, seed=seed),
+    ]
+    if groups is not None:
+        found += subgroup_targets(source, groups)
+    if times is not None:
+        found += time_targets(source, times)
+    return found
+
+
 def subgroup_targets(
     source: Outputs, groups: ArrayLike, *, name: str = "subgroup", kind: str = "subgroup", least: int = LEAST
 ) -> list[PseudoTarget]:
