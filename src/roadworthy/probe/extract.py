@@ -237,7 +237,9 @@ def _values_hash(piece: _Piece, reading: dict[str, Any]) -> list[str]:
         try:
             chunk = next(Reader(**piece.cut(position, position + 1), **reading).chunks())
             found.append(array_hash(chunk.values.numpy()))
-        except DataError:
+        except InputError:
+            if not _none_readable(piece, position, position + 1):
+                raise
             found.append("cannot be read")
     return found
 
