@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from sklearn.metrics import accuracy_score, precision_score, recall_score, roc_a
 
 from roadworthy.errors import InputError
 from roadworthy.labelfree.discrepancy import pseudo_label_discrepancy
-from roadworthy.labelfree.discrepancy_probes import metrics, probes
+from roadworthy.labelfree.discrepancy_probes import Bench, metrics, probes
 from roadworthy.labelfree.outputs import Outputs
 from roadworthy.labelfree.simulation import simulate
 
@@ -122,6 +123,19 @@ def test_a_source_that_lacks_a_class_is_said() -> None:
     found = pseudo_label_discrepancy(train, test.take(test.labels == 0), wild, repeats=2).classes[0]
     assert found.notes[0] == "test holds no samples of class '1'"
     assert found.intervals[0].note == "the probe cannot be scored"
+
+
+def test_held_out_samples_are_not_tried_on_where_they_were_drawn() -> None:
+    train, test, _ = exhaustive()
+    x, y = train.features.astype(float), test.features.astype(float)
+    bench = Bench(x, train.labels == 1, y, test.labels == 1, "logistic", "accuracy", 12, 2, 0)
+    assert np.isfinite(bench.discrepancies(y[:12], "a", np.arange(12))).all()
+    both = replace(bench, test=y[20:40], test_positive=bench.test_positive[20:40], points=12)
+    first = both.discrepancies(y[20:32], "a", np.arange(12))
+    rest = replace(both, test=y[32:40], test_positive=both.test_positive[12:])
+    assert first == pytest.approx(rest.discrepancies(y[20:32], "a"))
+    alone = replace(both, test=y[20:32], test_positive=both.test_positive[:12])
+    assert np.isnan(alone.discrepancies(y[20:32], "a", np.arange(12))).all()  # nothing is left to try it on
 
 
 def test_more_classes_are_each_held_against_the_rest() -> None:

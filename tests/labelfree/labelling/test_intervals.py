@@ -87,6 +87,6 @@ def test_intervals_hold_as_often_as_they_say(n: int, strata: int) -> None:
 @pytest.mark.parametrize("strata", [1, 5])
 @pytest.mark.parametrize(("accuracy", "slope"), [(0.6, 0.0), (0.8, 1.2), (0.97, 0.1)])
 def test_intervals_hold_over_many_draws(n: int, strata: int, accuracy: float, slope: float) -> None:
-    alone, combined = coverage(1500, n, strata, accuracy, slope)
+    alone, combined = coverage(1000, n, strata, accuracy, slope)
     assert 0.88 <= alone <= 0.97
     assert 0.88 <= combined <= 0.97

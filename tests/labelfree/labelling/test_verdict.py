@@ -37,6 +37,8 @@ def test_the_rule(found: tuple[float, float], claim: tuple[float, float], expect
 def test_a_tolerance_widens_the_claim() -> None:
     assert verdict(audit(0.7, 0.8), 0.75, 0.75, tolerance=0.06) == "confirmed"
     assert verdict(audit(0.7, 0.8), 0.82, 0.9, tolerance=0.03) == "cannot tell"
+    assert verdict(audit(0.7, 0.8), 0.6, 0.68, tolerance=0.03) == "cannot tell"
+    assert verdict(audit(0.7, 0.8), 0.6, 0.68, tolerance=0.01) == "refuted"
 
 
 def test_wrong_input_is_refused() -> None:
