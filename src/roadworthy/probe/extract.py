@@ -112,7 +112,9 @@ def extract_features(
     with _tapped(model, features, asking) as tap:
         for number, (piece, start, stop) in enumerate(_parts(pieces, per_part)):
             if not work.has(number):
-                work.keep(number, _asked(tap, piece, start, stop, reading))
+                arrays = _asked(tap, piece, start, stop, reading)
+                _check_labels(arrays[LABELS], names)
+                work.keep(number, arrays)
             if progress is not None:
                 progress(stop - start)
     work.finish(names)
@@ -282,6 +284,15 @@ def _asked(tap: FeatureTap, piece: _Piece, start: int, stop: int, reading: dict[
     }
 
 
+def _check_labels(labels: np.ndarray, names: Sequence[str]) -> None:
+    if len(labels) and (labels.min() < 0 or (names and labels.max() >= len(names))):
+        most = f"0 to {len(names) - 1} for {len(names)} classes" if names else "numbers from 0 on"
+        raise InputError(
+            f"labels: go from {labels.min()} to {labels.max()}, expected {most}; leave out samples without a class, "
+            "or pass classes="
+        )
+
+
 def _none_readable(piece: _Piece, start: int, stop: int) -> bool:
     """Whether all samples of a part of a split are broken; the part is then empty."""
     from roadworthy.records import Split
@@ -318,16 +329,14 @@ class _Work:
         self.path, self.key = path, key
         self.folder = path.with_name(f".{path.name}.partial")
         self.parts = 0
-        state = self.folder / _STATE
-        if state.exists():
+        self._begun = any(self.folder.glob("part-*.npz"))
+        if self._begun:
+            state = self.folder / _STATE
             try:
                 held = json.loads(state.read_text(encoding="utf8"))
-            except ValueError as error:
+            except (OSError, ValueError) as error:
                 raise DataError(f"{state}: cannot be read: {error}; delete this folder to begin anew") from error
             _refuse_other(self.folder, held, key)
-        else:
-            with replacing(state) as beside:
-                beside.write_text(json.dumps(key), encoding="utf8")
 
     def _part(self, number: int) -> Path:
         return self.folder / f"part-{number:06d}.npz"
@@ -338,7 +347,11 @@ class _Work:
         return self._part(number).exists()
 
     def keep(self, number: int, arrays: dict[str, Any]) -> None:
-        """Write a part whole."""
+        """Write a part whole, and before the first what all parts follow from."""
+        if not self._begun:
+            with replacing(self.folder / _STATE) as beside:
+                beside.write_text(json.dumps(self.key), encoding="utf8")
+            self._begun = True
         with replacing(self._part(number)) as beside:
             np.savez(beside, **arrays)
 
@@ -360,11 +373,6 @@ class _Work:
         if not len(labels):
             raise DataError(f"{self.path}: no sample could be read, so there are no features")
         names = names or tuple(map(str, range(int(labels.max()) + 1)))
-        if labels.min() < 0 or labels.max() >= len(names):
-            raise InputError(
-                f"labels: go from {labels.min()} to {labels.max()}, expected 0 to {len(names) - 1} for {len(names)} "
-                "classes; leave out samples without a class, or pass classes="
-            )
         ids = [name for part in self._held(IDS) for name in part.tolist()]
         with replacing(self.path) as beside, h5py.File(beside, "w") as file:
             self._join(file, len(labels))

@@ -147,6 +147,8 @@ def _from_csv(place: Path) -> dict[str, Any]:
     columns = [name for name in columns if name.startswith(prefix)]
     if "label" not in frame or not columns:
         raise DataError(f"{place}: has columns {listed(frame.columns)}, expected 'label' and a column a class")
+    if frame.empty:
+        raise DataError(f"{place}: has no rows")
     odd = [name for name in columns if frame[name].dtype.kind not in "fiub"]
     if odd:
         raise DataError(f"{place}: columns {listed(odd)} hold no numbers; leave out what is no score")
