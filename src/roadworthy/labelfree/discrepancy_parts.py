@@ -230,6 +230,11 @@ def group_gap(
         level: of the intervals.
         method: see :func:`over_draws`.
         seed: of the bootstrap.
+
+    Example:
+        >>> draws = np.array([[[0.9, 0.7]], [[0.5, 0.3]]])
+        >>> group_gap(("a", "b"), np.array([[30], [20]]), draws, level=0.9, method="t", seed=0).gap.round(3).tolist()
+        [0.4]
     """
     gap, low, high = over_draws(draws[0] - draws[1], level, method, seed)
     known = np.isfinite(gap)

@@ -54,6 +54,11 @@ def drawn_rows(ids: tuple[str, ...], stratum: np.ndarray, drawn: np.ndarray, see
 
     Returns:
         int64 (n,) rows.
+
+    Example:
+        >>> rows = drawn_rows(("a", "b", "c", "d"), np.array([0, 0, 1, 1]), np.array([1, 2]), 0)
+        >>> len(rows), set(rows.tolist()) >= {2, 3}
+        (3, True)
     """
     order = np.argsort(np.array(ids, dtype=str), kind="stable")
     shuffled = numpy_generator(seed, "audit plan").permutation(order)

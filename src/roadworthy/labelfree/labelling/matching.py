@@ -17,6 +17,10 @@ def rows_of(ids: Sequence[str], target: Outputs) -> np.ndarray:
 
     Raises:
         InputError: some are not there.
+
+    Example:
+        >>> rows_of(["b", "a"], Outputs.of([0.1, 0.2], ids=["a", "b"])).tolist()
+        [1, 0]
     """
     place = {name: row for row, name in enumerate(target.ids)}
     strange = [name for name in ids if name not in place]
@@ -37,6 +41,10 @@ def labels_by_id(ids: Sequence[str], labels: Mapping[Any, Any] | Sequence[Any] |
 
     Raises:
         InputError: labels of other ids, ids that come twice, or another number of labels.
+
+    Example:
+        >>> labels_by_id(["a", "b"], {"b": 1}), labels_by_id(["a", "b"], ["cat", ""])
+        ([None, 1], ['cat', None])
     """
     if isinstance(labels, Mapping):
         pairs = [(str(name), label) for name, label in labels.items()]
@@ -65,6 +73,11 @@ def class_numbers(ids: Sequence[str], labels: Sequence[Any], target: Outputs) ->
 
     Raises:
         InputError: a label that is neither.
+
+    Example:
+        >>> said = Outputs.of([0.1, 0.2], classes=("cat", "dog"))
+        >>> class_numbers(["a", "b"], ["dog", "cat"], said).tolist(), class_numbers(["a"], ["1.0"], said).tolist()
+        ([1, 0], [1])
     """
     words = [str(label).strip() for label in labels]
     if words and all(isinstance(label, str) for label in labels) and set(words) <= set(target.classes):

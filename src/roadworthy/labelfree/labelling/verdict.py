@@ -30,8 +30,11 @@ def verdict(audit: AuditEstimate, low: float, high: float, *, tolerance: float =
         InputError: ends in the wrong order, or a negative tolerance.
 
     Example:
-        >>> verdict(audit, 0.72, 0.79)  # doctest: +SKIP
-        'refuted'
+        >>> from roadworthy.labelfree.labelling import Interval
+        >>> found = Interval(0.6, 0.5, 0.7)
+        >>> audit = AuditEstimate(found, found, 0.0, 0.0, (), 60, 1000, 0.9)
+        >>> verdict(audit, 0.72, 0.79), verdict(audit, 0.65, 0.79), verdict(audit, 0.4, 0.8)
+        ('refuted', 'cannot tell', 'confirmed')
     """
     if low > high or tolerance < 0:
         raise InputError(
