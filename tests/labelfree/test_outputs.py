@@ -27,6 +27,12 @@ def test_one_column_is_the_probability_of_the_second_class() -> None:
         np.testing.assert_array_equal(Outputs.of(form).probabilities, [[0.75, 0.25], [0, 1]])
 
 
+def test_no_samples_are_outputs_too() -> None:
+    none = Outputs.of(np.zeros((0, 3)), features=np.zeros((0, 2)), labels=[])
+    assert (len(none), none.class_count) == (0, 3)
+    assert len(Outputs.of(logits=np.zeros((0, 3)))) == 0
+
+
 def test_rows_of_float16_are_taken_and_made_to_add_up() -> None:
     table = softmax(np.random.default_rng(0).normal(size=(50, 10)), axis=1).astype(np.float16)
     np.testing.assert_allclose(Outputs.of(table).probabilities.sum(axis=1), 1, atol=1e-15)

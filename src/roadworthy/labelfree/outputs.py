@@ -221,7 +221,7 @@ def _table(what: str, values: ArrayLike | None) -> np.ndarray:
         raise InputError(f"{what}: got {type(values).__name__} that is no array of numbers ({error})") from error
     if table.ndim == 0:
         raise InputError(f"{what}: got a single number, expected one row a sample")
-    bad = np.flatnonzero(~np.isfinite(table.reshape(len(table), -1)).all(axis=1))
+    bad = np.flatnonzero(~np.isfinite(table).all(axis=tuple(range(1, table.ndim))))
     if bad.size:
         raise InputError(f"{what}: rows {listed(bad.tolist())} have values that are not finite; leave them out")
     return table
@@ -233,7 +233,7 @@ def _features(values: ArrayLike | None, n: int) -> np.ndarray | None:
     table = _table("features", values)
     if len(table) != n:
         raise InputError(f"features: got {len(table)} rows for {n} samples")
-    return table.reshape(n, -1).astype(np.float32)
+    return table.reshape(n, int(np.prod(table.shape[1:]))).astype(np.float32)
 
 
 def _labels(values: ArrayLike | None, n: int, count: int) -> np.ndarray | None:

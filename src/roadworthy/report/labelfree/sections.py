@@ -258,10 +258,20 @@ def _discrepancy_class(one: Mapping[str, Any]) -> str:
     ]
     caption = (
         f"Class {name(one['name'])}: the discrepancy of each interval of its probability. High on either side means "
-        "that the interval holds little but one class."
+        f"that the interval holds little but one class.{_learned(one)}"
     )
     head = _heads(["probability", "n", "discrepancy", "interval", "share of the class, learned", "note"], left=(0, 5))
     return table(caption, head, rows, label=f"Discrepancy of {clean(one['name'])}")
+
+
+def _learned(one: Mapping[str, Any]) -> str:
+    learned = one["learned"]
+    if learned is None:
+        return ""
+    return (
+        f" The learned share was off by {number(learned['error'])} on source intervals left out, a line from the "
+        f"interval's midpoint, what the classifier says by itself, by {number(learned['baseline_error'])}."
+    )
 
 
 def _interval(row: Mapping[str, Any]) -> str:
