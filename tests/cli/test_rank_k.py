@@ -82,6 +82,8 @@ def test_settings_reach_the_fit(here: Path, capsys: pytest.CaptureFixture[str]) 
     fitted = found["fitted"]
     assert (fitted["order"], fitted["train_share"], fitted["standardised"]) == ("stratified", 0.5, False)
     assert (fitted["c"], fitted["seed"]) == (0.1, 3)
+    assert run("features", *MODEL, "--n", "40", "--out", "few.h5") == 0
+    assert "80 samples x 32 features" in capsys.readouterr().out
     assert run("rank-k", "deep/f.h5", "--c", "cv", "--json") == 0
     assert len(json.loads(capsys.readouterr().out)["fitted"]["accuracy_by_c"]) == 7
 

@@ -113,6 +113,10 @@ def test_files_that_hold_no_epochs(tmp_path: Path) -> None:
     (tmp_path / "c.csv").write_text("key,training,epoch,top1\na,first,1,.5\nb,second,1,.6\n")
     with pytest.raises(InputError, match=r"several trainings \('first', 'second'\)"):
         read_epochs(tmp_path / "c.csv")
+    for name in ("second", "b"):
+        assert read_epochs(tmp_path / "c.csv", training=name).accuracy.tolist() == [[0.6]]
+    with pytest.raises(InputError, match="Unknown training 'seconds'. Did you mean 'second'"):
+        read_epochs(tmp_path / "c.csv", training="seconds")
     (tmp_path / "d.csv").write_text("epoch,rank1\n1,high\n")
     with pytest.raises(InputError, match=r"d\.csv: "):
         read_epochs(tmp_path / "d.csv")

@@ -42,6 +42,9 @@ def features(
         str, typer.Option("--layer", help="Layer that features are taken from; the penultimate by default.")
     ] = "penultimate",
     split: Annotated[str, typer.Option("--split", help="train, test, or both, the training samples first.")] = "both",
+    n: Annotated[
+        int | None, typer.Option("--n", min=1, help="Samples of each split, drawn by the seed; all by default.")
+    ] = None,
     size: SizeOption = None,
     channels: ChannelsOption = None,
     seed: SeedOption = 0,
@@ -54,6 +57,7 @@ def features(
     from roadworthy.data import load_data
     from roadworthy.model import load_model
     from roadworthy.probe import extract_features
+    from roadworthy.records import Data
 
     if split not in _SPLITS:
         raise InputError(f"--split: got {split!r}, expected {', '.join(_SPLITS)}")
@@ -70,6 +74,8 @@ def features(
             device=place,
             progress=progress,
         )
+    if n is not None:
+        loaded = Data(loaded.name, loaded.train.take(n, seed), loaded.test.take(n, seed), loaded.classes)
     samples = {"train": loaded.train, "test": loaded.test, "both": loaded}[split]
     with claimed(file.parent, file.name), bar("features") as progress:
         found = extract_features(

@@ -70,6 +70,9 @@ def rank_k(
             help="Draw ranks over epochs instead: a .csv (epoch, rank1, rank5), or a folder of scores by epoch.",
         ),
     ] = None,
+    training: Annotated[
+        str | None, typer.Option("--training", help="With --epochs: which training of a sweep's curves.csv.")
+    ] = None,
     level: Annotated[float, typer.Option("--level", help="Of all intervals, between 0 and 1.")] = 0.95,
     data: DataOption = "digits",
     model: ModelOption = "digits-cnn",
@@ -94,7 +97,7 @@ def rank_k(
         raise InputError(f"--out: {folder} is a file, expected a folder")
     ranks = None if k is None else _whole(k)
     if epochs is not None:
-        _over_epochs(epochs, ranks, folder, as_json=as_json)
+        _over_epochs(epochs, ranks, training, folder, as_json=as_json)
         return
     if source is None or source.suffix.lower() not in _FEATURES:
         if classifier is not None:
@@ -163,12 +166,12 @@ def finish(
     out.print(f"all classes, scores: {folder}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _over_epochs(path: Path, ranks: list[int] | None, folder: Path, *, as_json: bool) -> None:
+def _over_epochs(path: Path, ranks: list[int] | None, training: str | None, folder: Path, *, as_json: bool) -> None:
     from roadworthy.probe import read_epochs
     from roadworthy.report.figures import save_figure
     from roadworthy.report.rank_epochs import rank_epochs_figure
 
-    found = read_epochs(path, k=ranks)
+    found = read_epochs(path, k=ranks, training=training)
     with claimed(folder):
         written = save_figure(rank_epochs_figure(found), folder / FIGURE)
         _write_json(folder / f"{FIGURE}.json", found.as_dict())

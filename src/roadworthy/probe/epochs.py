@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from roadworthy.errors import DataError, InputError, listed
+from roadworthy.errors import DataError, InputError, listed, unknown_name
 from roadworthy.probe.ranks import rank_k
 from roadworthy.probe.scores import read_scores
 
@@ -158,20 +158,22 @@ def _sentence(count: int, window: tuple[int, int], trends: Sequence[Trend]) -> s
     return f"{words.capitalize()}: {over}."
 
 
-def read_epochs(path: str | Path, *, k: int | Sequence[int] | None = None) -> EpochRanks:
+def read_epochs(path: str | Path, *, k: int | Sequence[int] | None = None, training: str | None = None) -> EpochRanks:
     """Read rank-k accuracy by epoch.
 
     Args:
-        path: a ``.csv`` with columns ``epoch`` and ``rank1``, ``rank5``, ... (or ``top1``, ...), of one training;
-            or a folder of saved scores (see :func:`read_scores`), a file an epoch, whose last number is the epoch.
+        path: a ``.csv`` with columns ``epoch`` and ``rank1``, ``rank5``, ... (or ``top1``, ...), such as the
+            ``curves.csv`` of a sweep; or a folder of saved scores (see :func:`read_scores`), a file an epoch, whose
+            last number is the epoch.
         k: of a folder; see :func:`rank_k`.
+        training: of a ``.csv`` with columns ``key`` and ``training``: which one, by either.
 
     Returns:
         The shares, and what they say.
 
     Raises:
         DataError: no such file or folder, or nothing of the kind in it.
-        InputError: several trainings in one file, or shares that cannot be used.
+        InputError: several trainings in one file and none named, or shares that cannot be used.
     """
     place = Path(path).expanduser()
     if place.is_dir():
@@ -179,10 +181,10 @@ def read_epochs(path: str | Path, *, k: int | Sequence[int] | None = None) -> Ep
     if not place.is_file() or place.suffix.lower() != ".csv":
         what = "ends in another way" if place.is_file() else "no such file or folder"
         raise DataError(f"{place}: {what}; expected a .csv with columns epoch, rank1, rank5, or a folder of scores")
-    return _from_csv(place)
+    return _from_csv(place, training)
 
 
-def _from_csv(place: Path) -> EpochRanks:
+def _from_csv(place: Path, training: str | None) -> EpochRanks:
     import pandas as pd
 
     try:
@@ -193,15 +195,25 @@ def _from_csv(place: Path) -> EpochRanks:
     ranks = {int(match[1]): names[name] for name in names if (match := _COLUMN.fullmatch(name))}
     if "epoch" not in names or not ranks:
         raise DataError(f"{place}: has columns {listed(frame.columns)}, expected 'epoch', 'rank1' and 'rank5'")
-    if "key" in names and frame[names["key"]].nunique() > 1:
-        trainings = frame[names.get("training", names["key"])].unique().tolist()
-        raise InputError(f"{place}: holds several trainings ({listed(trainings, 3)}); keep the rows of one")
+    if "key" in names:
+        frame = _one_training(place, frame, [names[name] for name in ("training", "key") if name in names], training)
     try:
         return EpochRanks.of(
             frame[names["epoch"]].to_numpy(), {k: frame[name].to_numpy(float) for k, name in ranks.items()}
         )
     except ValueError as error:
         raise InputError(f"{place}: {error}") from error
+
+
+def _one_training(place: Path, frame: pd.DataFrame, columns: list[str], wanted: str | None) -> pd.DataFrame:
+    known = list(dict.fromkeys(frame[columns[0]].astype(str)))
+    if wanted is not None:
+        frame = frame[(frame[columns].astype(str) == wanted).any(axis=1)]
+        if frame.empty:
+            raise unknown_name("training", wanted, known)
+    if frame[columns[-1]].nunique() > 1:
+        raise InputError(f"{place}: holds several trainings ({listed(known, 3)}); name one: training= (--training)")
+    return frame
 
 
 def _from_folder(place: Path, k: int | Sequence[int] | None) -> EpochRanks:
