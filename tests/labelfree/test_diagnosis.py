@@ -11,7 +11,7 @@ from roadworthy.errors import InputError
 from roadworthy.labelfree.as_described import as_described_curve
 from roadworthy.labelfree.consistency import Consistency
 from roadworthy.labelfree.curve import reliability_curve
-from roadworthy.labelfree.diagnosis import NOTHING, diagnose
+from roadworthy.labelfree.diagnosis import DISAGREEMENT, NOTHING, diagnose, with_audit
 from roadworthy.labelfree.outputs import Outputs
 
 N, CLASSES = 300, 3
@@ -80,6 +80,19 @@ def test_an_audit_that_disagrees_comes_first() -> None:
     assert above.numbers["estimate"] == pytest.approx(0.8, abs=0.01)
     below = diagnose(SOUND, audit=(0.7, 0.9), estimate=0.5)
     assert "right but unsure" in below.findings[0].cause
+
+
+def test_a_record_learns_of_an_audit_afterwards() -> None:
+    record = diagnose(SOUND).as_dict()
+    for audit, symptom in (((0.3, 0.4), DISAGREEMENT), ((0.7, 0.9), NOTHING)):
+        found = with_audit(record, audit)
+        assert found["symptom"] == symptom
+        assert found == diagnose(SOUND, audit=audit).as_dict()
+    assert with_audit(record, (0.3, 0.4), (0.35, 0.9))["symptom"] == NOTHING  # the two meet
+    refuted = with_audit(diagnose(planted(np.full(N, 0.99))).as_dict(), (0.3, 0.4), (0.5, 0.9))
+    assert [finding["symptom"] for finding in refuted["findings"]] == [DISAGREEMENT, "bunched scores"]
+    assert refuted["findings"][0]["rule"].startswith("the estimate 0.500 to 0.900 lies above")
+    assert with_audit(refuted, (0.6, 0.7), (0.5, 0.9))["symptom"] == "bunched scores"  # of more labels
 
 
 def test_the_numbers_are_those_of_the_curve() -> None:

@@ -13,6 +13,7 @@ import pytest
 import roadworthy as rw
 from roadworthy.errors import DataError, InputError
 from roadworthy.labelfree import Outputs, audited, load_labelfree
+from roadworthy.labelfree.diagnosis import DISAGREEMENT, NOTHING
 from roadworthy.labelfree.labelling import load_plan
 from roadworthy.labelfree.result import LabelFree, Pictures
 
@@ -71,8 +72,13 @@ def test_labels_refute_a_change_of_concept(found: LabelFree, tmp_path: Path) -> 
     labels = said(800, 1).labels
     assert labels is not None
     filled(tmp_path, 1 - labels)
-    result = audited(load_labelfree(tmp_path), load_plan(tmp_path / "plan.csv"))
+    kept = load_labelfree(tmp_path)
+    numbers = {"agreement": 0.9, "top_reliability": 0.9, "lasting_coverage": 1.0, "score_spread": 0.4}
+    kept.record["diagnosis"] = {"findings": [], "numbers": numbers, "symptom": NOTHING}
+    result = audited(kept, load_plan(tmp_path / "plan.csv"))
     assert result.record["audit"]["verdict"] == "refuted"
+    assert result.record["diagnosis"]["symptom"] == DISAGREEMENT
+    assert f"Symptom: {DISAGREEMENT}" in " ".join(result.verdict)
     assert "believe the labels" in " ".join(result.verdict)
 
 

@@ -6,6 +6,7 @@ of thumb: they say where to look, not what is true.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ BUNCHED = 0.1  # range of the middle 80 % of scores below this does not tell sam
 FIRM = 0.9  # mean agreement above this moves hardly any sample
 
 NOTHING = "nothing wrong found"
+DISAGREEMENT = "disagreement with the audit"
 
 
 @dataclass(frozen=True)
@@ -101,13 +103,39 @@ def diagnose(
     numbers = _numbers(consistency, drawn)
     said = numbers["agreement"] if estimate is None else float(estimate)
     found = [
-        *_audit(said, audit, numbers),
+        *_audit((said, said), audit, numbers),
         *_one_class(numbers),
         *_flat(numbers),
         *_collapse(numbers),
         *_bunched(numbers, consistency.passes),
     ]
     return Diagnosis(tuple(found) or (_nothing(numbers, audit),), numbers)
+
+
+def with_audit(
+    record: Mapping[str, Any], audit: tuple[float, float], claim: tuple[float, float] | None = None
+) -> dict[str, Any]:
+    """Return the record of a diagnosis as it is once samples have been labelled.
+
+    Args:
+        record: what :meth:`Diagnosis.as_dict` returned; what it says of an earlier audit is left out.
+        audit: interval of the accuracy from the labels.
+        claim: interval that was given without labels; the mean agreement by default, as in :func:`diagnose`.
+
+    Returns:
+        A record of the same form.
+
+    Example:
+        >>> numbers = {"agreement": 0.9, "top_reliability": 0.9, "lasting_coverage": 1.0, "score_spread": 0.4}
+        >>> with_audit({"findings": [], "numbers": numbers}, (0.5, 0.6))["symptom"]
+        'disagreement with the audit'
+    """
+    numbers = dict(record["numbers"])
+    agreement = numbers["agreement"]
+    found = [*plain(_audit((agreement, agreement) if claim is None else claim, audit, numbers))]
+    found += [finding for finding in record["findings"] if finding["symptom"] not in (NOTHING, DISAGREEMENT)]
+    findings = found or [plain(_nothing(numbers, audit))]
+    return {"findings": findings, "numbers": numbers, "symptom": findings[0]["symptom"]}
 
 
 def _numbers(consistency: Consistency, curve: ReliabilityCurve) -> dict[str, float]:
@@ -129,22 +157,25 @@ def _numbers(consistency: Consistency, curve: ReliabilityCurve) -> dict[str, flo
     }
 
 
-def _audit(said: float, audit: tuple[float, float] | None, numbers: dict[str, float]) -> list[Finding]:
+def _audit(claim: tuple[float, float], audit: tuple[float, float] | None, numbers: dict[str, float]) -> list[Finding]:
+    """Hold what was claimed against what the labels say: they disagree where the two do not meet."""
     if audit is None:
         return []
-    numbers.update(estimate=said, audit_low=float(audit[0]), audit_high=float(audit[1]))
-    if audit[0] <= said <= audit[1]:
+    low, high = claim
+    numbers.update(estimate=(low + high) / 2, audit_low=float(audit[0]), audit_high=float(audit[1]))
+    if low <= audit[1] and audit[0] <= high:
         return []
-    where = "above" if said > audit[1] else "below"
+    where = "above" if low > audit[1] else "below"
+    said = f"{low:.3f}" if low == high else f"{low:.3f} to {high:.3f}"
     return [
         Finding(
-            "disagreement with the audit",
+            DISAGREEMENT,
             "The model is stable where it is wrong (miscalibrated, or the data differ from its training data)."
             if where == "above"
             else "The model is right but unsure, or the perturbation is stronger than what the data bring.",
             "Trust the audit. See the gates for how far the data differ from the source; judge clusters in features "
             "of another origin; take the estimate that self-validation chose, or label more.",
-            f"the estimate {said:.3f} lies {where} the audit's interval, {audit[0]:.3f} to {audit[1]:.3f}",
+            f"the estimate {said} lies {where} the audit's interval, {audit[0]:.3f} to {audit[1]:.3f}",
         )
     ]
 

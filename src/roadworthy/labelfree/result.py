@@ -192,8 +192,7 @@ def audited(result: LabelFree, plan: AuditPlan, *, partial: bool = False) -> Lab
 
     Returns:
         The result with ``audit``: what the labels alone and combined with the confidences say, and whether that
-        confirms or refutes what was estimated without them. Where the result has an estimate, the diagnosis stays as
-        it was.
+        confirms or refutes what was estimated without them. A diagnosis names a disagreement.
 
     Raises:
         InputError: missing or unknown labels, samples that are not the result's.
@@ -202,12 +201,17 @@ def audited(result: LabelFree, plan: AuditPlan, *, partial: bool = False) -> Lab
         >>> audited(found, load_plan("runs/wards/plan.csv")).record["audit"]["verdict"]  # doctest: +SKIP
         'confirmed'
     """
+    from roadworthy.labelfree.diagnosis import with_audit
     from roadworthy.labelfree.labelling import audit_estimate, verdict
 
     found = audit_estimate(plan, None, result.target, level=result.record["settings"]["level"], partial=partial)
     _, low, high = result.accuracy
     audit = {"estimate": found.as_dict(), "verdict": verdict(found, low, high)}
-    return replace(result, record={**result.record, "audit": audit}, plan=plan)
+    diagnosis = result.record["diagnosis"]
+    if diagnosis is not None:
+        claim = None if np.isnan(low) else (low, high)
+        diagnosis = with_audit(diagnosis, (found.combined.low, found.combined.high), claim)
+    return replace(result, record={**result.record, "audit": audit, "diagnosis": diagnosis}, plan=plan)
 
 
 def _read_pictures(path: Path) -> Pictures:

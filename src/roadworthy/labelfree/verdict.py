@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from roadworthy.labelfree.diagnosis import NOTHING
 from roadworthy.labelfree.gates import CONCEPT
 
 Level: TypeAlias = Literal["good", "mixed", "bad"]
-NOTHING_WRONG = "nothing wrong found"
 
 
 class Sentence(NamedTuple):
@@ -154,7 +154,7 @@ def _stability(record: Mapping[str, Any]) -> Sentence | None:
 
 
 def _diagnosis(record: Mapping[str, Any]) -> Sentence | None:
-    if record["diagnosis"] is None or record["diagnosis"]["symptom"] == NOTHING_WRONG:
+    if record["diagnosis"] is None or record["diagnosis"]["symptom"] == NOTHING:
         return None
     found = record["diagnosis"]["findings"][0]
     return Sentence(
