@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -37,6 +38,12 @@ KINDS = ("permuted", "swapped")
 def steps(base: str, kind: str) -> list[str]:
     """Return the names of the maps of a ladder, best first."""
     return [base, *(f"{base} {kind} {share:g}" for share in LEVELS[1:])]
+
+
+def called(spec: str) -> str:
+    """Return the name of a data set, for a path its last part."""
+    kind, _, place = spec.partition(":")
+    return Path(place).name if "/" in place else kind
 
 
 def ladder_benches(spec: str, found: Sequence[Contender], args: argparse.Namespace) -> Iterator[Bench]:
@@ -64,7 +71,7 @@ def ladders(found: Sequence[Contender], args: argparse.Namespace, record: Record
             rows = [_row(bench, found, base, kind, cells) for base in BASES for kind in KINDS]
             right = float((bench.targets == bench.samples.labels).float().mean())
             spent, began = time.process_time() - began, time.process_time()
-            where = f"{bench.name.partition(':')[0]}, seed {bench.seed}"
+            where = f"{called(spec)}, seed {bench.seed}"
             record.line(f"\n{where}: n = {bench.n}, accuracy {right:.3f}, {spent:.0f} CPU seconds")
             for line in (heads, *rows):
                 record.line(line)
