@@ -103,11 +103,13 @@ def main() -> None:
         f"{args.methods} methods x {args.shares} shares x {args.samples} samples, {args.draws} draws; medians of "
         f"{args.rounds} alternating rounds; the reference on {args.reference} draws a round"
     )
+    sums = [0.0, 0.0]
     for what, (ours, reference) in cases.items():
         medians = alternate({"ours": ours, "reference": reference}, rounds=args.rounds)
-        note = "(reach: 20)" if what.startswith("agreement") else ""
         per_draw = medians["ours"] / args.draws, medians["reference"] / args.reference
-        record.ratio(what, *per_draw, n=args.draws, unit="draw", note=note)
+        record.ratio(what, *per_draw, n=args.draws, unit="draw")
+        sums = [total + seconds for total, seconds in zip(sums, per_draw, strict=True)]
+    record.ratio("the three together", *sums, n=args.draws, unit="draw", note="(reach: 20)")
     if args.save:
         print(f"written to {record.save().name}")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ["README.md", "docs/howto.md", "docs/roar.md", "docs/audits.md", "docs/labelfree.md"]
+PAGES = ["README.md", "docs/howto.md", "docs/roar.md", "docs/audits.md", "docs/labelfree.md", "docs/rank_k.md"]
 
 
 def blocks(page: str, language: str) -> list[str]:

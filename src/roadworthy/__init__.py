@@ -16,7 +16,10 @@ _FRONT_DOOR = {
     "load_model": "roadworthy.model",
     "attribute": "roadworthy.attribution",
     "evaluate": "roadworthy.evaluation",
+    "extract_features": "roadworthy.probe",
     "load_result": "roadworthy.evaluation",
+    "probe_features": "roadworthy.probe",
+    "rank_k": "roadworthy.probe",
     "topk_accuracy": "roadworthy.statistics",
 }
 # report is a package and, called, the function that writes the page
@@ -28,6 +31,7 @@ _STAGES = (
     "imputation",
     "labelfree",
     "model",
+    "probe",
     "removal",
     "report",
     "statistics",
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
     from roadworthy import imputation as imputation
     from roadworthy import labelfree as labelfree
     from roadworthy import model as model
+    from roadworthy import probe as probe
     from roadworthy import removal as removal
     from roadworthy import statistics as statistics
     from roadworthy import sweep as sweep
@@ -52,6 +57,9 @@ if TYPE_CHECKING:
     from roadworthy.evaluation import evaluate as evaluate
     from roadworthy.evaluation import load_result as load_result
     from roadworthy.model import load_model as load_model
+    from roadworthy.probe import extract_features as extract_features
+    from roadworthy.probe import probe_features as probe_features
+    from roadworthy.probe import rank_k as rank_k
     from roadworthy.report import report as report
     from roadworthy.statistics import topk_accuracy as topk_accuracy
 

@@ -14,6 +14,7 @@ import torch
 from roadworthy.errors import DataError, InputError, RoadworthyWarning
 from roadworthy.rng import numpy_generator
 
+UNKNOWN_LABEL = -1  # of a sample whose class nobody knows
 STATISTICS_SAMPLE = 5000  # images that the mean and standard deviation of a larger training split are taken from
 _STATISTICS_VALUES = 1 << 20  # values taken up at a time, so that large images need no more memory than small ones
 

@@ -77,6 +77,7 @@ def test_a_folder_of_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert run("labelfree", "--target", f"images:{tmp_path}", *given) == 0
     record = json.loads(capsys.readouterr().out)
     assert (record["n"], record["truth"], record["curve"]) == (40, None, None)
+    assert not [note for note in record["notes"] if "no class" in note]
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,11 @@ from roadworthy.data.folder import FolderSource, common_channels, walk
 from roadworthy.data.load import load_data
 from roadworthy.data.options import Options, parse_channels, parse_size
 from roadworthy.errors import DataError, InputError
-from roadworthy.records import Split
+from roadworthy.records import UNKNOWN_LABEL, Split
 from roadworthy.rng import resolve_seed
 from roadworthy.types import Seed
 
 PREFIX = "images"
-UNKNOWN = -1
-"""The label of a sample whose class is not known."""
 
 
 def load_unlabelled(
@@ -64,4 +62,4 @@ def load_unlabelled(
         test_share=0.2,
     )
     options = replace(options, channels=options.channels or common_channels(root, files))
-    return Split(FolderSource(root, files, [UNKNOWN] * len(files), options), "unlabelled")
+    return Split(FolderSource(root, files, [UNKNOWN_LABEL] * len(files), options), "unlabelled")

@@ -20,6 +20,7 @@ from roadworthy.labelfree.perturbation.draws import Draws
 from roadworthy.labelfree.perturbation.dropout import Dropout
 from roadworthy.labelfree.perturbation.ensemble import Ensemble
 from roadworthy.labelfree.reading import Chunk, Reader
+from roadworthy.records import UNKNOWN_LABEL
 from roadworthy.rng import seeded_globals
 from roadworthy.types import Layout, Progress
 
@@ -278,6 +279,8 @@ class Collected:
             np.asarray(p.detach().cpu() if isinstance(p, torch.Tensor) else p).reshape(-1) for p in self._labels
         ]
         labels = np.concatenate(arrays)
+        if labels.dtype.kind in "iu" and bool((labels == UNKNOWN_LABEL).all()):
+            return None
         if len(labels) == len(self._ids) and labels.dtype.kind in "iuf":
             whole = labels.astype(np.int64, casting="unsafe") if np.isfinite(labels).all() else None
             if whole is not None and (whole == labels).all() and ((whole >= 0) & (whole < count)).all():
