@@ -20,6 +20,7 @@ from roadworthy.errors import InputError
 from roadworthy.labelfree import Outputs
 from roadworthy.labelfree.result import LabelFree
 from roadworthy.report.labelfree import labelfree_report, reliability_figure
+from roadworthy.report.text import number
 
 HOSTILE = '<script>window.pwned=1</script>"&'
 
@@ -122,6 +123,9 @@ def test_every_kind_of_result_has_a_page(found: LabelFree, tmp_path: Path) -> No
         assert (
             "nan" not in re.sub(r"<script.*?</script>|<style.*?</style>|base64,[^\"]*", "", text, flags=re.S).split()
         )
+    baseline = trained.record["discrepancy"]["classes"][0]["baseline_correlation"]  # the last page
+    assert f"says by itself: {number(baseline)}" in text
+    assert ">midpoint</th>" in text
     with pytest.raises(InputError, match="nothing was perturbed"):
         reliability_figure(bare)
     with pytest.raises(InputError, match="is a folder"):

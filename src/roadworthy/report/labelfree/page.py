@@ -9,10 +9,11 @@ from roadworthy.errors import InputError
 from roadworthy.files import replacing
 from roadworthy.labelfree.result import LabelFree, load_labelfree
 from roadworthy.labelfree.verdict import level, sentences
+from roadworthy.report.labelfree.cells import share
 from roadworthy.report.labelfree.figure import chart_curves
 from roadworthy.report.labelfree.sections import all_sections
 from roadworthy.report.shell import page_text
-from roadworthy.report.text import escape, number, percent
+from roadworthy.report.text import escape, number
 
 _CSS = {"good": "good", "mixed": "care", "bad": "none"}
 
@@ -90,28 +91,24 @@ def _tiles(record: dict[str, Any]) -> list[tuple[str, str, str]]:
     found = record["threshold"]["agreement"]
     statuses = [gate["status"] for gate in record["gates"]]
     known = live is not None and live["accuracy"] is not None
-    band = f"{_share(live['low'])} to {_share(live['high'])}" if known else "no number is given"
+    band = f"{share(live['low'])} to {share(live['high'])}" if known else "no number is given"
     tiles = [
-        ("Accuracy here, estimated", _share(live["accuracy"]) if known else "–", band),
-        ("Accuracy on the source", "–" if source is None else _share(source["accuracy"]), "by its labels"),
+        ("Accuracy here, estimated", share(live["accuracy"]) if known else "–", band),
+        ("Accuracy on the source", "–" if source is None else share(source["accuracy"]), "by its labels"),
         *([] if found is None else [_coverage_tile(found)]),
         ("Gates", f"{statuses.count('pass')} pass", _counts(statuses)),
         ("Samples", number(record["n"]), "without labels"),
         ("To label", number(plan["n"]), f"for ±{100 * plan['half_width']:.0f} points"),
     ]
     if record["truth"] is not None:
-        tiles.append(("By labels that came along", _share(record["truth"]), "not used for anything"))
+        tiles.append(("By labels that came along", share(record["truth"]), "not used for anything"))
     return tiles
 
 
 def _coverage_tile(found: dict[str, Any]) -> tuple[str, str, str]:
-    return f"Stand with reliability {found['target']:g}", _share(found["coverage"]), "of the samples"
+    return f"Stand with reliability {found['target']:g}", share(found["coverage"]), "of the samples"
 
 
 def _counts(statuses: list[str]) -> str:
     said = [f"{statuses.count(word)} {verb}" for word, verb in (("warn", "warn"), ("refuse", "refuse"))]
     return ", ".join(said) + (f", {statuses.count('not run')} not run" if "not run" in statuses else "")
-
-
-def _share(value: float | None) -> str:
-    return "–" if value is None else percent(value)

@@ -13,10 +13,11 @@ import pandas as pd
 
 from roadworthy.labelfree.result import LabelFree, Pictures
 from roadworthy.report.figures import write_figure
+from roadworthy.report.labelfree.cells import difference, share, table_heads, table_row
 from roadworthy.report.labelfree.figure import curves_of, reliability_figure
 from roadworthy.report.pictures import data_uri, image_array
-from roadworthy.report.tables import head_cell, name, settings_table, table
-from roadworthy.report.text import asset, clean, escape, number, percent, signed
+from roadworthy.report.tables import name, settings_table, table
+from roadworthy.report.text import asset, clean, escape, number, percent
 
 _SIDE = 112
 _STATUS = {
@@ -39,7 +40,7 @@ def all_sections(result: LabelFree) -> list[tuple[str, str, str]]:
         ("curve", "Reliability against coverage", _curve(result)),
         ("diagnosis", "Diagnosis", _diagnosis(record["diagnosis"])),
         ("clusters", "Do classes follow clusters?", _clusters(record["clusters"])),
-        ("discrepancy", "Pseudo-label discrepancy", discrepancy_section(record["discrepancy"])),
+        ("discrepancy", "Pseudo-label discrepancy", _discrepancy(record["discrepancy"])),
         ("classes", "Class by class", _classes(record)),
         ("samples", "Samples", "" if result.pictures is None else _pictures(result, result.pictures)),
         ("plan", "What to label", _plan(record)),
@@ -59,13 +60,13 @@ def _estimates(record: Mapping[str, Any]) -> str:
         return ""
     head = ["estimator", "says", "off by, on average", "bias", "worst", "rank correlation", "note"]
     body = [
-        _row(
+        table_row(
             f"{row['estimator']}{' (chosen here)' if row['chosen'] else ''}",
             [
-                _share(row["accuracy"]),
+                share(row["accuracy"]),
                 number(row["mae"]),
-                _signed(row["bias"]),
-                _signed(row["worst"]),
+                difference(row["bias"]),
+                difference(row["worst"]),
                 number(row["rank_correlation"], 2),
             ],
             row["note"],
@@ -80,7 +81,7 @@ def _estimates(record: Mapping[str, Any]) -> str:
         f"like this one: {escape(', '.join(live['similar']))}. How far these samples are from the source: "
         f"{escape(shift)}."
     )
-    return table(caption, _heads(head, left=(0, 6)), body, label="Estimates of accuracy")
+    return table(caption, table_heads(head, left=(0, 6)), body, label="Estimates of accuracy")
 
 
 def _validation(found: Mapping[str, Any] | None) -> str:
@@ -88,26 +89,26 @@ def _validation(found: Mapping[str, Any] | None) -> str:
         return ""
     kinds = list(found["summary"][0]["by_kind"]) if found["summary"] else []
     body = [
-        _row(row["estimator"], [number(row["mae"]), *(number(row["by_kind"][kind]) for kind in kinds)])
+        table_row(row["estimator"], [number(row["mae"]), *(number(row["by_kind"][kind]) for kind in kinds)])
         for row in found["summary"]
     ]
     summary = table(
         "Mean absolute error by kind of shift. The honest figure for a choice made so, on kinds of shift that had "
         f"no part in it: {number(found['left_out_error'])}.",
-        _heads(["estimator", "all kinds", *kinds], left=(0,)),
+        table_heads(["estimator", "all kinds", *kinds], left=(0,)),
         body,
         label="Self-validation by kind",
     )
     rows = found["table"][:_ROWS]
     long = [
-        _row(
+        table_row(
             row["target"],
             [
                 number(row["n"]),
                 escape(row["estimator"]),
-                _share(row["estimate"]),
-                _share(row["truth"]),
-                _signed(row["error"]),
+                share(row["estimate"]),
+                share(row["truth"]),
+                difference(row["error"]),
             ],
         )
         for row in rows
@@ -115,7 +116,7 @@ def _validation(found: Mapping[str, Any] | None) -> str:
     cut = "" if len(rows) == len(found["table"]) else f" The first {_ROWS} of {len(found['table'])} rows."
     every = table(
         f"Every pseudo-target.{cut}",
-        _heads(["pseudo-target", "n", "estimator", "estimate", "truth", "error"], left=(0,)),
+        table_heads(["pseudo-target", "n", "estimator", "estimate", "truth", "error"], left=(0,)),
         long,
         label="Every pseudo-target",
     )
@@ -132,13 +133,13 @@ def _gates(gates: Sequence[Mapping[str, Any]]) -> str:
         if gate["low"] is not None:
             value += f" ({number(gate['low'])} to {number(gate['high'])})"
         status = f'<span class="{colour}"><span aria-hidden="true">{mark}</span> {word}</span>'
-        body.append(_row(gate["name"], [status, value], gate["expected"], gate["why"]))
+        body.append(table_row(gate["name"], [status, value], gate["expected"], gate["why"]))
     caption = (
         "Each looks at one number. A shift that is seen may or may not harm; a change of concept, where the same "
         "samples now belong to other classes, cannot be seen without labels."
     )
     return table(
-        caption, _heads(["gate", "verdict", "number", "rule", "in words"], left=(0, 3, 4)), body, label="Gates"
+        caption, table_heads(["gate", "verdict", "number", "rule", "in words"], left=(0, 3, 4)), body, label="Gates"
     )
 
 
@@ -151,7 +152,7 @@ def _curve(result: LabelFree) -> str:
     static = "data:image/svg+xml;base64," + base64.b64encode(file.getvalue()).decode("ascii")
     curve, alt = record["curve"], "Reliability against coverage; the numbers stand in the table below."
     facts = [
-        _row(
+        table_row(
             name_,
             [
                 number(one["area"]),
@@ -163,7 +164,7 @@ def _curve(result: LabelFree) -> str:
     ]
     picked = np.unique(np.linspace(0, len(curve["coverage"]) - 1, 11).round().astype(int))
     points = [
-        _row(
+        table_row(
             percent(curve["coverage"][k]),
             [number(curve["reliability"][k]), _ends(curve, k), number(curve["thresholds"][k])],
         )
@@ -178,7 +179,7 @@ def _curve(result: LabelFree) -> str:
         '<button type="button" data-save="png">Save as PNG</button></div>'
         + table(
             f"Areas; {percent(curve['level'])} intervals over samples.",
-            _heads(["curve", "area", "interval", "what to know"], left=(0, 3)),
+            table_heads(["curve", "area", "interval", "what to know"], left=(0, 3)),
             facts,
             label="Areas of the curves",
         )
@@ -188,7 +189,7 @@ def _curve(result: LabelFree) -> str:
 
 
 def _points(points: list[str]) -> str:
-    head = _heads(["coverage", "reliability", "interval", "scores from"], left=(0,))
+    head = table_heads(["coverage", "reliability", "interval", "scores from"], left=(0,))
     return table("Points of the ranked curve.", head, points, label="Points of the ranked curve")
 
 
@@ -198,7 +199,7 @@ def _ends(curve: Mapping[str, Any], k: int) -> str:
 
 def _threshold(found: Mapping[str, Any]) -> str:
     rows = [
-        _row(
+        table_row(
             one["measure"],
             [
                 number(one["target"], 2),
@@ -214,15 +215,15 @@ def _threshold(found: Mapping[str, Any]) -> str:
     caption = (
         "On how much of the data the wanted reliability is reached, keeping the samples with the highest scores."
     )
-    head = _heads(["by", "wanted", "coverage", "interval", "scores from", "note"], left=(0, 5))
+    head = table_heads(["by", "wanted", "coverage", "interval", "scores from", "note"], left=(0, 5))
     return table(caption, head, rows, label="Coverage at a wanted reliability")
 
 
 def _diagnosis(found: Mapping[str, Any] | None) -> str:
     if found is None:
         return ""
-    body = [_row(one["symptom"], [], one["cause"], one["next_step"], one["rule"]) for one in found["findings"]]
-    head = _heads(["symptom", "likely cause", "next step", "rule"], left=(0, 1, 2, 3))
+    body = [table_row(one["symptom"], [], one["cause"], one["next_step"], one["rule"]) for one in found["findings"]]
+    head = table_heads(["symptom", "likely cause", "next step", "rule"], left=(0, 1, 2, 3))
     return table("What is known to go wrong, looked for in the curve.", head, body, label="Diagnosis")
 
 
@@ -240,7 +241,7 @@ def _clusters(found: Mapping[str, Any] | None) -> str:
     return settings_table(facts, caption)
 
 
-def discrepancy_section(found: Mapping[str, Any] | None) -> str:
+def _discrepancy(found: Mapping[str, Any] | None) -> str:
     """Return pseudo-label discrepancy per interval; empty where it was not asked for."""
     if found is None:
         return ""
@@ -249,19 +250,28 @@ def discrepancy_section(found: Mapping[str, Any] | None) -> str:
 
 def _discrepancy_class(one: Mapping[str, Any]) -> str:
     rows = [
-        _row(
+        table_row(
             f"{number(row['low'], 2)} to {number(row['high'], 2)}",
-            [number(row["n"]), number(row["discrepancy"]), _interval(row), _share(row["share"])],
+            [
+                number(row["n"]),
+                number(row["midpoint"], 2),
+                number(row["discrepancy"]),
+                _interval(row),
+                share(row["share"]),
+            ],
             row["note"],
         )
         for row in one["intervals"]
     ]
     caption = (
         f"Class {name(one['name'])}: the discrepancy of each interval of its probability. High on either side means "
-        f"that the interval holds little but one class.{_learned(one)}"
+        f"that the interval holds little but one class. Correlation of discrepancy and midpoint, which is what the "
+        f"classifier says by itself: {number(one['baseline_correlation'])}; near −1 it adds nothing."
+        f"{_learned(one)} Area of reliability over completeness: {number(one['curve']['area'])}."
     )
-    head = _heads(["probability", "n", "discrepancy", "interval", "share of the class, learned", "note"], left=(0, 5))
-    return table(caption, head, rows, label=f"Discrepancy of {clean(one['name'])}")
+    texts = ["probability", "n", "midpoint", "discrepancy", "interval", "share of the class, learned", "note"]
+    notes = "".join(f"<p>{escape(note)}.</p>" for note in one["notes"])
+    return table(caption, table_heads(texts, left=(0, 6)), rows, label=f"Discrepancy of {clean(one['name'])}") + notes
 
 
 def _learned(one: Mapping[str, Any]) -> str:
@@ -292,11 +302,11 @@ def _classes(record: Mapping[str, Any]) -> str:
     for k, label in enumerate(record["classes"]):
         cells = [number(record["predicted"][k])]
         if usable is not None:
-            cells += [_share(usable["recall"][k]), number(usable["f1"][k])]
-        rows.append(_row(label, cells))
+            cells += [share(usable["recall"][k]), number(usable["f1"][k])]
+        rows.append(table_row(label, cells))
     head = ["class", "predicted", *(["recall, estimated", "F1, estimated"] if usable is not None else [])]
     by = "" if usable is None else f" Recall and F1 by {escape(usable['estimator'])}; they have no interval."
-    return table(f"How often each class is predicted.{by}", _heads(head, left=(0,)), rows, label="Classes")
+    return table(f"How often each class is predicted.{by}", table_heads(head, left=(0,)), rows, label="Classes")
 
 
 def _pictures(result: LabelFree, shown: Pictures) -> str:
@@ -326,7 +336,7 @@ def _pictures(result: LabelFree, shown: Pictures) -> str:
         "Samples of high, middle and low confidence, drawn. If a person cannot tell what the perturbed ones are, the "
         "perturbation is too strong."
     )
-    return table(caption, _heads(head, left=(0,)), rows, label="Samples", css="sheet")
+    return table(caption, table_heads(head, left=(0,)), rows, label="Samples", css="sheet")
 
 
 def _picture(image: np.ndarray, alt: str, pixel: str) -> str:
@@ -385,22 +395,3 @@ def _curve_frame(curve: Mapping[str, Any] | None) -> pd.DataFrame:
 
 def _encoded(text: str) -> str:
     return base64.b64encode(text.encode("utf8", "replace")).decode("ascii")
-
-
-def _heads(texts: Sequence[str], *, left: Sequence[int]) -> list[str]:
-    return [head_cell(text, "left" if k in left else "") for k, text in enumerate(texts)]
-
-
-def _row(head: object, cells: Sequence[str], *texts: str) -> str:
-    """A row: its name, numbers, then running text; a head may be plain text of a user's."""
-    told = "".join(f"<td>{cell}</td>" for cell in cells)
-    words = "".join(f'<td class="left reason">{escape(text)}</td>' for text in texts)
-    return f'<tr><th scope="row">{name(head)}</th>{told}{words}</tr>'
-
-
-def _share(value: float | None) -> str:
-    return "–" if value is None else percent(value)
-
-
-def _signed(value: float | None) -> str:
-    return "–" if value is None else signed(value)
