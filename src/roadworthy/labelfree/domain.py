@@ -96,7 +96,7 @@ def _told_apart(source: Outputs, target: Outputs, seed: int, most: int) -> Domai
     values = _narrow(values - values.mean(axis=0), seed)
     is_target = np.repeat([0, 1], [len(rows), len(others)])
     scores = _cross_fitted(values, is_target, folds, seed)
-    # a prior of the two sizes is in the odds; the mean of 1 takes it out again
+    # the odds hold the sizes of the two sides too: they are taken out before the cut, which would depend on them
     ratio = np.minimum(np.exp(scores[: len(rows)]) * len(rows) / len(others), _RATIO)
     return Domain(_area(scores, is_target), rows, ratio / ratio.mean())
 

@@ -12,6 +12,7 @@ import pandas as pd
 from roadworthy.errors import InputError
 from roadworthy.labelfree.as_described import as_described_curve
 from roadworthy.labelfree.clustering import cluster_purity
+from roadworthy.labelfree.consistency import STATISTICS
 from roadworthy.labelfree.curve import ReliabilityCurve, reliability_curve
 from roadworthy.labelfree.diagnosis import diagnose
 from roadworthy.labelfree.discrepancy import pseudo_label_discrepancy
@@ -89,7 +90,7 @@ def labelfree(
         strength: of the perturbation, in its own unit; None takes its default.
         adaptive: (low, high): strength follows the clean confidence of each sample.
         statistic: of the curve: ``"soft-agreement"`` or ``"agreement"``.
-        reliability: for which the coverage is reported, in (0, 1].
+        reliability: for which the coverage is reported, in (0, 1).
         groups: (N,) of the source: subgroups become pseudo-targets.
         times: (N,) of the source: blocks of time become pseudo-targets.
         corruptions: whose corrupted copies of the source become pseudo-targets; None takes all that are known for the
@@ -261,19 +262,8 @@ def _summary(consistency: Any) -> dict[str, Any]:
     names = ("perturbation", "strength", "passes", "seed", "has_dropout", "settings", "notes")
     return {
         **{name: getattr(consistency, name) for name in names},
-        "means": {name: float(consistency.scores(name).mean()) for name in _STATISTICS},
+        "means": {name: float(consistency.scores(name).mean()) for name in STATISTICS},
     }
-
-
-_STATISTICS = (
-    "agreement",
-    "soft-agreement",
-    "mode-share",
-    "variance",
-    "entropy",
-    "confidence",
-    "confidence-variance",
-)
 
 
 def _described(gathered: Gathered, seed: int) -> list[ReliabilityCurve]:
