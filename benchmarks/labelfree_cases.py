@@ -31,7 +31,7 @@ from roadworthy.labelfree.targets import (
     subgroup_targets,
 )
 
-DESIGN = ("digits", "women", "adult")  # design choices were fixed on these; the others were run after
+DESIGN = ("digits", "women", "adult")  # design choices were fixed on these; the others had no part in that
 
 
 @dataclass

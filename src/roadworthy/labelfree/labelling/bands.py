@@ -65,7 +65,9 @@ class Selection:
 
 
 def middle_band(scores: ArrayLike, n: int, *, ids: Sequence[str] | None = None, seed: Seed = 0) -> Selection:
-    """Choose the samples in the middle by rank: unsure, yet not hopeless, they teach a model most when labelled.
+    """Choose the samples in the middle by rank, unsure yet not hopeless, to label and train on.
+
+    That these teach a model most is the advice of a practitioner's guide, not something measured here.
 
     Args:
         scores: (N,) confidence or agreement, high is reliable.
