@@ -10,9 +10,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from sklearn.metrics import roc_auc_score
 
 from roadworthy.errors import InputError
-from roadworthy.statistics import kendall, midranks, spearman
+from roadworthy.statistics import area_under_roc, kendall, midranks, spearman
 
 VALUES = st.sampled_from([-np.inf, -2.5, -1, 0, 0.5, 1, 3, np.inf])  # few values, so ties are common
 PAIRS = st.integers(2, 12).flatmap(lambda n: hnp.arrays(np.float64, (2, 3, n), elements=VALUES))
@@ -30,6 +31,17 @@ def relu_maps() -> tuple[np.ndarray, np.ndarray]:
 def test_midranks_equal_scipy(pair: np.ndarray) -> None:
     assert (midranks(pair[0]) == scipy.stats.rankdata(pair[0], axis=-1)).all()
     assert (midranks(pair[0], axis=0) == scipy.stats.rankdata(pair[0], axis=0)).all()
+
+
+def test_area_under_the_curve_equals_that_of_scikit_learn() -> None:
+    draw = np.random.default_rng(0)
+    for _ in range(20):
+        values, positive = draw.integers(0, 6, 15) / 5, draw.random(15) < 0.4
+        if 0 < positive.sum() < 15:
+            assert area_under_roc(values, positive) == pytest.approx(roc_auc_score(positive, values))
+    assert np.isnan(area_under_roc([1.0, 2.0], [True, True]))
+    with pytest.raises(InputError, match=r"positive: got shape \(1,\)"):
+        area_under_roc([1.0, 2.0], [True])
 
 
 @settings(max_examples=60, deadline=None)

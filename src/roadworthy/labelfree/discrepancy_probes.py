@@ -11,6 +11,7 @@ import numpy as np
 
 from roadworthy.registry import Registry
 from roadworthy.rng import derive, numpy_generator
+from roadworthy.statistics import area_under_roc
 
 Metric: TypeAlias = Callable[[np.ndarray, np.ndarray], float]
 Probe: TypeAlias = Callable[[int], Any]
@@ -47,15 +48,7 @@ def _mlp(seed: int) -> Any:
     return MLPClassifier(hidden_layer_sizes=(100, 50), max_iter=500, random_state=seed)
 
 
-@metrics.register("auc", "area under the ROC curve of the probe's scores")
-def _auc(scores: np.ndarray, positive: np.ndarray) -> float:
-    from scipy.stats import rankdata
-
-    hits = int(positive.sum())
-    if hits in (0, len(positive)):
-        return float("nan")
-    ranks = rankdata(scores)[positive].sum()
-    return float((ranks - hits * (hits + 1) / 2) / (hits * (len(positive) - hits)))
+metrics.add("auc", area_under_roc, "area under the ROC curve of the probe's scores")
 
 
 @metrics.register("accuracy", "share of held-out samples that the probe gets right")

@@ -9,6 +9,7 @@ import numpy as np
 
 from roadworthy.labelfree.outputs import Outputs
 from roadworthy.rng import numpy_generator
+from roadworthy.statistics import area_under_roc
 
 MOST_ROWS = 1000  # of each side; the area changes by less than its own error beyond
 _FOLDS = 5
@@ -98,7 +99,7 @@ def _told_apart(source: Outputs, target: Outputs, seed: int, most: int) -> Domai
     scores = _cross_fitted(values, is_target, folds, seed)
     # the odds hold the sizes of the two sides too: they are taken out before the cut, which would depend on them
     ratio = np.minimum(np.exp(scores[: len(rows)]) * len(rows) / len(others), _RATIO)
-    return Domain(_area(scores, is_target), rows, ratio / ratio.mean())
+    return Domain(area_under_roc(scores, is_target), rows, ratio / ratio.mean())
 
 
 def _narrow(centred: np.ndarray, seed: int) -> np.ndarray:
@@ -126,9 +127,3 @@ def _cross_fitted(values: np.ndarray, is_target: np.ndarray, folds: int, seed: i
         model = LogisticRegression(C=0.1, max_iter=200).fit(values[part != fold], is_target[part != fold])
         scores[part == fold] = model.decision_function(values[part == fold])
     return scores
-
-
-def _area(scores: np.ndarray, is_target: np.ndarray) -> float:
-    from sklearn.metrics import roc_auc_score
-
-    return float(roc_auc_score(is_target, scores))

@@ -10,7 +10,7 @@ from roadworthy.statistics.information import information_bounds
 from roadworthy.statistics.multiple import holm
 from roadworthy.statistics.rank_matrices import concordance_p, kendall_matrix, kendalls_w, spearman_matrix
 from roadworthy.statistics.ranking import pairwise_table, rank_methods
-from roadworthy.statistics.ranks import kendall, midranks, spearman
+from roadworthy.statistics.ranks import area_under_roc, kendall, midranks, spearman
 from roadworthy.statistics.repeats import (
     PairedRepeats,
     RepeatSummary,
@@ -34,6 +34,7 @@ __all__ = [
     "above_chance",
     "area",
     "area_over_curve",
+    "area_under_roc",
     "concordance",
     "concordance_p",
     "curve_bands",

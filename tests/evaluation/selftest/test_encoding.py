@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.metrics import roc_auc_score
 
 from roadworthy.data import load_data
 from roadworthy.evaluation.audit.mask_only import mask_only
-from roadworthy.evaluation.selftest.encoding import GateTest, area_under_roc, encoding, gate_test
+from roadworthy.evaluation.selftest.encoding import GateTest, encoding, gate_test
 from roadworthy.evaluation.selftest.leaks import CODES, WEAK, Planted, clean, leaks
 from roadworthy.removal import removal_ranks, removed_at, tie_draw
 
@@ -53,15 +52,6 @@ def test_maps_follow_from_the_seed(planted: Planted) -> None:
         for name in first:
             np.testing.assert_array_equal(first[name], again[name], err_msg=name)
         assert any((first[name] != other[name]).any() for name in first)
-
-
-def test_area_under_the_curve_equals_that_of_scikit_learn() -> None:
-    draw = np.random.default_rng(0)
-    for _ in range(20):
-        values, positive = draw.integers(0, 6, 15) / 5, draw.random(15) < 0.4
-        if 0 < positive.sum() < 15:
-            assert area_under_roc(values, positive) == pytest.approx(roc_auc_score(positive, values))
-    assert np.isnan(area_under_roc([1.0, 2.0], [True, True]))
 
 
 def gaps(of: dict[str, float], leaking: tuple[str, ...]) -> GateTest:

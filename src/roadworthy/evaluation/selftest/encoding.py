@@ -21,7 +21,7 @@ from roadworthy.evaluation.selftest.leaks import Planted, clean, leaks
 from roadworthy.evaluation.selftest.record import Trial
 from roadworthy.model import load_model
 from roadworthy.records import Data
-from roadworthy.statistics import midranks
+from roadworthy.statistics import area_under_roc
 from roadworthy.types import Progress
 
 REAL = ("grad", "ixg", "ig", "gradcam")
@@ -60,21 +60,6 @@ class GateTest:
     def withheld(self) -> list[str]:
         """The maps that the gate stops."""
         return [each["method"] for each in gate_verdict(self.rows) if each["verdict"] == "withheld"]
-
-
-def area_under_roc(values: Sequence[float], positive: Sequence[bool]) -> float:
-    """Return the share of pairs of a positive and a negative in which the positive is larger; equal ones count half.
-
-    Example:
-        >>> area_under_roc([0.9, 0.4, 0.1, 0.4], [True, True, False, False])
-        0.875
-    """
-    chosen = np.asarray(positive, dtype=bool)
-    ahead, behind = int(chosen.sum()), int((~chosen).sum())
-    if not ahead or not behind:
-        return float("nan")
-    ranks = midranks(values)[chosen].sum() - ahead * (ahead + 1) / 2
-    return float(ranks / (ahead * behind))
 
 
 def gate_test(
