@@ -110,7 +110,7 @@ def _spread(record: Mapping[str, Any]) -> Sentence | None:
     said = "; ".join(live["notes"])
     return Sentence(
         f"The usual estimators say {percent(live['lowest'], 1)} to {percent(live['highest'], 1)}; on shifts of "
-        f"a kind not seen before the chosen one was at most {100 * live['worst_over']:.0f} points too high."
+        f"a kind not seen before such a choice was at most {100 * live['worst_over']:.0f} points too high."
         + (f" {said[0].upper()}{said[1:]}." if said else ""),
         "estimates",
     )
