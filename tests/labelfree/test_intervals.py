@@ -59,6 +59,14 @@ def test_kinds_count_alike() -> None:
     assert seen.expected_errors(np.zeros(5))[0] == pytest.approx(0.3)
 
 
+def test_many_mild_pseudo_targets_do_not_narrow_an_interval() -> None:
+    for many in (12, 120):
+        errors = np.concatenate([np.full(many, 0.01), np.full(12, 0.5)])
+        seen = Experience(np.zeros((many + 12, 5)), errors[:, None], np.array(["mild"] * many + ["harsh"] * 12))
+        expected = np.full(many + 12, 0.09)
+        assert seen.half_width(np.zeros(5), errors, expected, 0.09, 0.8) == pytest.approx(0.5)
+
+
 def test_left_out_errors_are_those_of_the_other_kinds() -> None:
     errors = np.array([[0.1], [0.1], [0.4], [0.4]])
     seen = Experience(np.zeros((4, 5)), errors, np.array(["a", "a", "b", "b"]))

@@ -1,8 +1,9 @@
 """What errors on pseudo-targets say of a live target: which estimator to believe there, and by how much.
 
-Everything is weighted by similarity of shift. The interval is conformal: the weighted quantile of errors, each over
-the error that was to be expected there, of pseudo-targets whose kind had no part in the choice (Vovk et al. 2005;
-weights: Tibshirani et al. 2019). It holds as far as the live shift is one of the sort self-validation has seen.
+Everything is weighted by similarity of shift, and kinds of shift count alike: the many pseudo-targets of a mild kind
+must not make an interval narrow. The interval is conformal: the weighted quantile of errors, each over the error that
+was to be expected there, of pseudo-targets whose kind had no part in the choice (Vovk et al. 2005; weights:
+Tibshirani et al. 2019). It holds as far as the live shift is one of the sort self-validation has seen.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ class Experience:
         if not len(away):
             return float("inf")
         scale = np.sort(away)[min(_NEIGHBOURS, len(away) - 1)]
-        weights = np.exp(-0.5 * (away / scale) ** 2) if scale > 0 else np.ones(len(away))
+        weights = (np.exp(-0.5 * (away / scale) ** 2) if scale > 0 else np.ones(len(away))) * self.balance[known]
         scores = np.abs(errors[known]) / (expected[known] + _FLOOR)
         return weighted_quantile(scores, weights, level) * (here + _FLOOR)
 
