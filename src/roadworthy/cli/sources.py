@@ -10,7 +10,7 @@ from roadworthy.registry import Registry
 
 
 def sources(as_json: JsonOption = False) -> None:
-    """List data sets, models, methods, imputers, strategies and recipes by name."""
+    """List by name what can be chosen: data sets, models, methods, fills, strategies, perturbations and more."""
     from rich.text import Text
 
     from roadworthy.attribution import methods

@@ -1,8 +1,9 @@
 """What labels of an audit plan say of the accuracy: of their own, and together with what the classifier says.
 
 Together means the difference estimator of survey sampling, with a factor on the predictions that makes the variance
-least: prediction-powered inference (Angelopoulos et al. 2023), power-tuned (PPI++, Angelopoulos et al. 2024). It is
-right on average however wrong the predictions are, and gains as far as they go with what is correct.
+least: prediction-powered inference (Angelopoulos et al. 2023), power-tuned (PPI++: Angelopoulos, Duchi and Zrnic,
+arXiv 2311.01453). It is right on average however wrong the predictions are, and gains as far as they go with what is
+correct.
 """
 
 from __future__ import annotations
