@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -38,6 +39,11 @@ def test_rows_of_float16_are_taken_and_made_to_add_up() -> None:
     np.testing.assert_allclose(Outputs.of(table).probabilities.sum(axis=1), 1, atol=1e-15)
 
 
+def test_bfloat16_is_taken() -> None:
+    table = torch.tensor([[0.25, 0.75]])
+    np.testing.assert_array_equal(Outputs.of(table.bfloat16()).probabilities, table.numpy())
+
+
 def test_what_follows_from_the_arrays() -> None:
     said = Outputs.of([[0.5, 0.5, 0], [0, 0.1, 0.9]], labels=[1, 2], features=np.ones((2, 2, 3)), ids=["a", "b"])
     assert said.predicted.tolist() == [0, 2]  # the first of equals
@@ -52,6 +58,8 @@ def test_what_follows_from_the_arrays() -> None:
     assert again.labels.tolist() == [2, 2, 1]
     assert said.take(np.array([False, True])).ids == ("b",)
     assert np.isnan(said.take([]).accuracy)
+    with pytest.raises(InputError, match=r"a mask of shape \(1,\), expected \(2,\)"):
+        said.take([True])
 
 
 @pytest.mark.parametrize(
@@ -76,6 +84,15 @@ def test_what_follows_from_the_arrays() -> None:
         ({"probabilities": [0.5], "second": [0.5, 0.6]}, "second: got shape"),
         ({"probabilities": [0.5], "energy": [0.5, 0.6]}, "energy: got shape"),
         ({"probabilities": [0.5], "classes": ["a"]}, "1 names, the probabilities have 2"),
+        ({"probabilities": [0.5], "classes": np.array("a")}, "classes: got array.*a list of names"),
+        ({"probabilities": [0.5], "ids": np.array(5)}, "ids: got array.*a list of names"),
+        ({"probabilities": [0.5, 0.6], "ids": ["a", ""]}, "sample 1 has an empty name"),
+        ({"probabilities": np.zeros((1, 1000))}, "rows 0 do not add up to 1"),
+        ({"probabilities": np.full((1, 1000), 0.0015)}, r"the first: 1.5\)"),
+        ({"probabilities": [0.5 + 0.1j]}, "complex"),
+        ({"probabilities": np.ma.array([0.5, 0.6], mask=[False, True])}, "masked"),
+        ({"probabilities": [0.5], "features": np.zeros((1, 0))}, "at least one value a sample"),
+        ({"probabilities": [0.5, 0.6], "features": [[1.0], [1e300]]}, "rows 1 have values beyond"),
     ],
 )
 def test_bad_input_is_named(given_: dict, message: str) -> None:

@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike
 from roadworthy.errors import InputError, listed
 
 _ROUNDING = 1e-3  # rows of float16 probabilities add up to 1 within this
+_LARGEST = 1e18  # of features: their squares must fit into float32
+_MOST_OFF = 0.05  # however many classes: beyond, a row is no set of probabilities
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +98,8 @@ class Outputs:
     def take(self, rows: ArrayLike) -> Outputs:
         """Return the samples at these positions (integers, or a mask), in this order; a position may repeat."""
         chosen = np.asarray(rows)
+        if chosen.dtype == bool and chosen.shape != (len(self),):
+            raise InputError(f"rows: got a mask of shape {chosen.shape}, expected ({len(self)},)")
         chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64)
         parts: dict[str, Any] = {
             name: None if getattr(self, name) is None else getattr(self, name)[chosen]
@@ -125,7 +129,7 @@ class Outputs:
             labels: (N,) integers in [0, C).
             second: (N, C) or as ``probabilities``, of a second model.
             energy: (N,) of the logits; worked out where ``logits`` are given.
-            ids: N unique names; positions by default.
+            ids: N unique names, none empty; positions by default.
             classes: C class names; ``"0"``, ``"1"``, ... by default.
 
         Returns:
@@ -133,7 +137,7 @@ class Outputs:
 
         Raises:
             InputError: shapes that do not fit, values that are not finite, probabilities outside [0, 1] or that do
-                not add up to 1, labels out of range, or names that repeat.
+                not add up to 1, labels out of range, or names that repeat or are empty.
 
         Example:
             >>> said = Outputs.of([0.2, 0.9, 0.6], labels=[0, 1, 0])
@@ -144,10 +148,12 @@ class Outputs:
             raise InputError("probabilities: give either probabilities or logits, one of the two")
         table = _softmax(logits) if probabilities is None else _probabilities("probabilities", probabilities)
         n, count = table.shape
-        names = tuple(map(str, classes)) or tuple(map(str, range(count)))
+        names = _names("classes", classes) or tuple(map(str, range(count)))
         if len(names) != count:
             raise InputError(f"classes: got {len(names)} names, the probabilities have {count} classes")
-        known = tuple(map(str, range(n))) if ids is None else tuple(map(str, ids))
+        known = tuple(map(str, range(n))) if ids is None else _names("ids", ids)
+        if "" in known:
+            raise InputError(f"ids: sample {known.index('')} has an empty name; give each a name of its own")
         if len(known) != n or len(set(known)) != n:
             raise InputError(f"ids: got {len(known)} ({len(set(known))} of them different) for {n} samples")
         other = None if second is None else _probabilities("second", second)
@@ -158,6 +164,13 @@ class Outputs:
         return Outputs(
             table, _features(features, n), _labels(labels, n, count), other, _energy(energy, n), known, names
         )
+
+
+def _names(what: str, values: Any) -> tuple[str, ...]:
+    try:
+        return tuple(map(str, values))
+    except TypeError as error:
+        raise InputError(f"{what}: got {values!r}, expected a list of names") from error
 
 
 def energy_of(logits: np.ndarray) -> np.ndarray:
@@ -202,7 +215,7 @@ def _probabilities(what: str, values: ArrayLike) -> np.ndarray:
             "softmax, pass them as logits="
         )
     sums = table.sum(axis=1)
-    off = np.flatnonzero(np.abs(sums - 1) > _ROUNDING * table.shape[1])
+    off = np.flatnonzero(np.abs(sums - 1) > min(_ROUNDING * table.shape[1], _MOST_OFF))
     if off.size:
         raise InputError(
             f"{what}: rows {listed(off.tolist())} do not add up to 1 (the first: {sums[off[0]]:.4g}); a classifier "
@@ -214,8 +227,12 @@ def _probabilities(what: str, values: ArrayLike) -> np.ndarray:
 
 
 def _table(what: str, values: ArrayLike | None) -> np.ndarray:
-    values = values.detach().cpu().numpy() if hasattr(values, "detach") else values  # type: ignore[union-attr]
+    if hasattr(values, "detach"):
+        held = values.detach().cpu()  # type: ignore[union-attr]
+        values = (held.double() if held.is_floating_point() else held).numpy()  # NumPy has no bfloat16
     try:
+        if np.iscomplexobj(values) or np.ma.is_masked(values):
+            raise TypeError("complex or masked values")
         table = np.array(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"{what}: got {type(values).__name__} that is no array of numbers ({error})") from error
@@ -233,7 +250,15 @@ def _features(values: ArrayLike | None, n: int) -> np.ndarray | None:
     table = _table("features", values)
     if len(table) != n:
         raise InputError(f"features: got {len(table)} rows for {n} samples")
-    return table.reshape(n, int(np.prod(table.shape[1:]))).astype(np.float32)
+    table = table.reshape(n, int(np.prod(table.shape[1:])))
+    if table.shape[1] == 0:
+        raise InputError(f"features: got shape {table.shape}, expected at least one value a sample; or pass None")
+    large = np.flatnonzero((np.abs(table) > _LARGEST).any(axis=1))
+    if large.size:
+        raise InputError(
+            f"features: rows {listed(large.tolist())} have values beyond {_LARGEST:.2g}; scale them down"
+        )
+    return table.astype(np.float32)
 
 
 def _labels(values: ArrayLike | None, n: int, count: int) -> np.ndarray | None:
