@@ -145,6 +145,13 @@ def test_the_same_call_gives_the_same_record_and_flags_are_restored() -> None:
     assert {row["name"]: row["status"] for row in one.record["gates"]}["dropout"] == "pass"
 
 
+def test_an_ensemble_is_judged_with_its_source() -> None:
+    models, (x, _), source = [Halves(), Halves()], images(60, 1), images(80, 0)
+    found = rw.labelfree(models, x, source=source, perturbation="ensemble", corruptions=["noise"])
+    assert found.record["consistency"]["passes"] == 2
+    assert {"labels", "noise"} <= set(found.record["settings"]["kinds_of_shift"])
+
+
 def test_tables_are_judged_too() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 3)).astype(np.float32) * [1, 10, 100]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 
 import numpy as np
 import pytest
@@ -176,6 +177,16 @@ def test_a_second_model_answers_about_the_same_samples() -> None:
     np.testing.assert_allclose(said.second, predict_outputs(two, IMAGES).probabilities, atol=1e-6)
 
 
+def test_of_an_ensemble_the_mean_is_kept() -> None:
+    one, two = convolving(), made(nn.Flatten(), nn.Linear(192, 4))
+    alone = [predict_outputs(model, IMAGES) for model in (one, two)]
+    said = predict_outputs([one, two], IMAGES, max_batch=4)
+    mean = np.mean([part.probabilities for part in alone], axis=0)
+    np.testing.assert_allclose(said.probabilities, mean, atol=1e-6)
+    assert said.features is not None
+    np.testing.assert_allclose(said.features, alone[0].features, atol=1e-5)
+
+
 def test_normalisation_and_layout_reach_the_model() -> None:
     model = made(nn.Flatten(), nn.Linear(192, 4)).eval()
     mean, std = torch.tensor([0.1, 0.2, 0.3]), torch.tensor([0.5, 1.0, 2.0])
@@ -191,6 +202,10 @@ def test_normalisation_and_layout_reach_the_model() -> None:
 
 def test_labels_that_are_no_classes_are_left_out_with_a_warning() -> None:
     with pytest.warns(RoadworthyWarning, match="no class from 0 to 3"):
+        said = predict_outputs(convolving(), TensorDataset(IMAGES, torch.full((11,), 4)))
+    assert said.labels is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # -1 stands for a class that nobody knows
         said = predict_outputs(convolving(), TensorDataset(IMAGES, torch.full((11,), -1)))
     assert said.labels is None
 

@@ -38,7 +38,7 @@ _LEAST_SOURCE = 4  # below, self-validation cannot halve it
 
 
 def labelfree(
-    model: Callable[..., Any] | None = None,
+    model: Callable[..., Any] | Sequence[Callable[..., Any]] | None = None,
     data: Any = None,
     *,
     source: Any = None,
@@ -76,7 +76,8 @@ def labelfree(
     number is given. Without, only agreement under perturbation can be reported, which is no accuracy.
 
     Args:
-        model: a module or callable from a batch to logits. None where ``data`` and ``source`` are saved outputs.
+        model: a module or callable from a batch to logits, or several with ``perturbation="ensemble"``. None where
+            ``data`` and ``source`` are saved outputs.
         data: the unlabelled samples: tensor or array (N, ...), Split, Dataset, DataLoader or iterable of batches; or
             :class:`~roadworthy.labelfree.Outputs` or a :class:`~roadworthy.labelfree.Consistency` made before. Labels
             that come along are not used; the accuracy by them is shown beside.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def predict_outputs(
-    model: Callable[..., Any],
+    model: Callable[..., Any] | Sequence[Callable[..., Any]],
     data: Any,
     *,
     features: Features = "penultimate",
@@ -37,7 +37,8 @@ def predict_outputs(
     Nothing of the caller's is changed.
 
     Args:
-        model: a module or callable that returns logits (N, C), or something that ``output`` finds them in.
+        model: a module or callable that returns logits (N, C), or something that ``output`` finds them in; of
+            several, an ensemble, the mean of their probabilities is kept, and features of the first.
         data: tensor, array or table (N, ...), Split, Dataset, DataLoader, or an iterable of batches; with or without
             labels.
         features: ``"penultimate"``, what the last linear (or convolution) layer is given; the name of a layer, what
@@ -80,7 +81,8 @@ def predict_outputs(
     from roadworthy.rng import seeded_globals
 
     settings: dict[str, Any] = {"normalize": normalize, "output": output, "device": device, "layout": layout}
-    asker = Asker(model, max_batch=max_batch, **settings)
+    models = list(model) if isinstance(model, Sequence) else [model]
+    asker, *members = (Asker(each, max_batch=max_batch, **settings) for each in models)
     other = None if second is None else Asker(second, max_batch=max_batch, **settings)
     size = asker.classifier.max_batch
     reader = Reader(data, labels=labels, ids=ids, batch=batch, layout=layout, max_batch=size)
@@ -88,11 +90,13 @@ def predict_outputs(
     whole = Collected()
     with contextlib.ExitStack() as stack:
         stack.enter_context(seeded_globals(0, "labelfree"))
-        for asked in (asker, other):
+        for asked in (asker, *members, other):
             if asked is not None:
                 stack.enter_context(untouched(asked.model))
         for chunk in reader.chunks():
             said = Answers.of(*tap.logits(chunk))
+            if members:
+                said = said.together([Answers.of(member.logits(chunk)) for member in members])
             if other is not None:
                 said = said._replace(second=probabilities_of(other.logits(chunk)))
             whole.add(chunk, said)
