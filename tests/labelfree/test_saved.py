@@ -69,6 +69,41 @@ def test_a_single_column_is_the_second_class(tmp_path: Path) -> None:
     assert (said.class_count, said.accuracy) == (2, 1.0)
 
 
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("p_1,p_2,p_3,label\n.2,.3,.5,1.0\n.2,.3,.5,2.0\n", [0, 1]),  # numbers as names, by a spreadsheet
+        ("p_001,p_002,label\n.2,.8,001\n.2,.8,002\n", [0, 1]),
+        ("p_NA,p_US,label\n.2,.8,NA\n.2,.8,US\n", [0, 1]),
+        ("p_cat, p_dog, label\n.2,.8, dog\n.2,.8,cat\n", [1, 0]),
+        ("p_cat,p_dog,label,\n.2,.8,1,\n.2,.8,0,\n", [1, 0]),  # a comma too many
+        ("p_yes,label\n.2,True\n.8,False\n", [1, 0]),
+    ],
+)
+def test_labels_in_csv_are_names_first(tmp_path: Path, text: str, labels: list[int]) -> None:
+    (tmp_path / "a.csv").write_text(text)
+    found = read_outputs(tmp_path / "a.csv").labels
+    assert found is not None
+    assert found.tolist() == labels
+
+
+def test_numbers_as_names_in_parquet(tmp_path: Path) -> None:
+    pd.DataFrame({"p_1": [0.25], "p_2": [0.75], "label": [1.0]}).to_parquet(tmp_path / "a.parquet")
+    found = read_outputs(tmp_path / "a.parquet").labels
+    assert found is not None
+    assert found.tolist() == [0]
+
+
+def test_ids_in_csv_are_text(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,p_a,p_b\nNA,.2,.8\nnull,.5,.5\n007,.5,.5\n")
+    assert read_outputs(tmp_path / "a.csv").ids == ("NA", "null", "007")
+
+
+def test_byte_strings_are_text(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", probabilities=[0.5], ids=np.array(["é".encode()]))
+    assert read_outputs(tmp_path / "a.npz").ids == ("é",)
+
+
 def test_an_empty_label_column_is_no_labels(tmp_path: Path) -> None:
     pd.DataFrame({"p_a": [0.25, 0.75], "p_b": [0.75, 0.25], "label": [None, None]}).to_csv(tmp_path / "a.csv")
     assert read_outputs(tmp_path / "a.csv").labels is None
@@ -87,7 +122,26 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     np.savez(tmp_path / "nan.npz", probabilities=np.full((2, 2), np.nan))
     pd.DataFrame({"p_a": [0.5], "p_b": [0.5], "label": ["c"]}).to_csv(tmp_path / "word.csv", index=False)
     pd.DataFrame({"p_a": [0.5, 0.5], "p_b": [0.5, 0.5], "label": ["a", None]}).to_csv(tmp_path / "gap.csv")
+    np.save(tmp_path / "array.npy", np.zeros(2))
+    (tmp_path / "array.npy").rename(tmp_path / "array.npz")
+    (tmp_path / "typo.csv").write_text("p_1,p_2,label\n.5,.5,1\n.5,.5,0\n")
+    (tmp_path / "text.csv").write_text("p_1,p_2\n.5,x\n")
+    (tmp_path / "longer.csv").write_text("p_1;p_2\n0,5;0,5\n")
+    (tmp_path / "secret").write_bytes(bytes(4))
+    with h5py.File(tmp_path / "claims.h5", "w") as file:
+        file.create_dataset("probabilities", shape=(10**13, 3), chunks=(1000, 3), dtype="f8")
+    with h5py.File(tmp_path / "elsewhere.h5", "w") as file:
+        file.create_dataset("probabilities", shape=(4,), dtype="u1", external=[(tmp_path / "secret", 0, 4)])
+    with h5py.File(tmp_path / "bytes.h5", "w") as file:
+        file["probabilities"], file["ids"] = [0.5], np.array([b"\xff"])
     for name, message in (
+        ("array.npz", "no archive of arrays"),
+        ("longer.csv", "longer.csv: cannot be read as .csv"),
+        ("typo.csv", "typo.csv: Unknown class '0'"),
+        ("text.csv", "columns p_... hold what is no number"),
+        ("claims.h5", "cannot be read as .h5"),
+        ("elsewhere.h5", "lie in another file"),
+        ("bytes.h5", "its ids cannot be read"),
         ("none.npz", "no such file"),
         ("said.txt", "a file that ends in"),
         ("broken.npz", "cannot be read"),

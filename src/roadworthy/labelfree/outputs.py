@@ -226,9 +226,9 @@ def _probabilities(what: str, values: ArrayLike) -> np.ndarray:
     return table
 
 
-def _table(what: str, values: ArrayLike | None) -> np.ndarray:
+def _table(what: str, values: Any) -> np.ndarray:
     if hasattr(values, "detach"):
-        held = values.detach().cpu()  # type: ignore[union-attr]
+        held = values.detach().cpu()
         values = (held.double() if held.is_floating_point() else held).numpy()  # NumPy has no bfloat16
     try:
         if np.iscomplexobj(values) or np.ma.is_masked(values):

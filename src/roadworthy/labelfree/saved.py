@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 ARRAYS = ("probabilities", "logits", "features", "labels", "second", "energy", "ids", "classes")
 PROBABILITY, FEATURE, SECOND = "p_", "f_", "q_"
+_GAPS = ["", "NA", "NaN", "nan", "null", "None"]  # in columns of numbers
 _ENDINGS = (".npz", ".csv", ".parquet", ".h5", ".hdf5")
 
 
@@ -52,7 +54,7 @@ def read_outputs(path: str | Path) -> Outputs:
             found = _columns(place, _frame(place, ending))
         else:
             found = _arrays(place, ending)
-    except (OSError, zipfile.BadZipFile, EOFError) as error:
+    except (OSError, zipfile.BadZipFile, EOFError, MemoryError) as error:
         raise DataError(f"{place}: cannot be read as {ending} ({error})") from error
     if "probabilities" not in found and "logits" not in found:
         raise DataError(
@@ -85,9 +87,11 @@ def write_outputs(outputs: Outputs, path: str | Path) -> Path:
 
 def _arrays(place: Path, ending: str) -> dict[str, Any]:
     if ending == ".npz":
+        if not zipfile.is_zipfile(place):
+            raise zipfile.BadZipFile("it is no archive of arrays")
         try:
             with np.load(place, allow_pickle=False) as held:
-                return {name: held[name] for name in held.files if name in ARRAYS}
+                return {name: _text(held[name]) for name in held.files if name in ARRAYS}
         except ValueError as error:  # an array of Python objects, or no archive
             raise DataError(
                 f"{place}: cannot be read without running code in it ({error}); save plain arrays"
@@ -99,28 +103,49 @@ def _arrays(place: Path, ending: str) -> dict[str, Any]:
         for name in ARRAYS:
             held = file.get(name)
             if isinstance(held, h5py.Dataset):
+                if held.external:  # raw bytes of any file on this machine
+                    raise DataError(f"{place}: its {name} lie in another file, which is not opened; save them in it")
                 text = h5py.check_string_dtype(held.dtype) is not None
-                found[name] = held.asstr()[...] if text else held[...]
+                try:
+                    found[name] = held.asstr()[...] if text else held[...]
+                except ValueError as error:
+                    raise DataError(f"{place}: its {name} cannot be read ({error})") from error
         return found
+
+
+def _text(values: np.ndarray) -> np.ndarray:
+    """Return byte strings as text, all else as it is."""
+    return np.char.decode(values, "utf8") if values.dtype.kind == "S" else values
 
 
 def _frame(place: Path, ending: str) -> pd.DataFrame:
     import pandas as pd
 
     try:
-        return pd.read_csv(place, dtype={"id": str}) if ending == ".csv" else pd.read_parquet(place)
-    except ValueError as error:
+        if ending == ".parquet":
+            return pd.read_parquet(place)
+        form: dict[str, Any] = {"index_col": False, "skipinitialspace": True}
+        columns = pd.read_csv(place, nrows=0, **form).columns
+        as_text = {"id": str, "label": str}  # where NA and 007 are names
+        gaps = {name: [] if name.strip() in as_text else _GAPS for name in columns}
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the head would be cut
+            return pd.read_csv(place, dtype=as_text, keep_default_na=False, na_values=gaps, **form)
+    except (ValueError, pd.errors.ParserWarning) as error:
         raise DataError(f"{place}: cannot be read as {ending} ({error})") from error
 
 
 def _columns(place: Path, frame: pd.DataFrame) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    names = [str(column) for column in frame.columns]
+    names = [str(column).strip() for column in frame.columns]
     frame = frame.set_axis(names, axis=1)
     for prefix, what in ((PROBABILITY, "probabilities"), (FEATURE, "features"), (SECOND, "second")):
         chosen = [name for name in names if name.startswith(prefix)]
         if chosen:
-            found[what] = frame[chosen].to_numpy(dtype=np.float64, na_value=np.nan)
+            try:
+                found[what] = frame[chosen].to_numpy(dtype=np.float64, na_value=np.nan)
+            except (TypeError, ValueError) as error:
+                raise DataError(f"{place}: columns {prefix}... hold what is no number ({error})") from error
     classes = [name.removeprefix(PROBABILITY) for name in names if name.startswith(PROBABILITY)]
     if len(classes) > 1:
         found["classes"] = classes
@@ -133,17 +158,23 @@ def _columns(place: Path, frame: pd.DataFrame) -> dict[str, Any]:
 
 def _label_numbers(place: Path, column: pd.Series, classes: list[str]) -> np.ndarray | None:
     """Labels by class name, or by number; an empty column stands for no labels."""
-    if column.isna().all():
+    words = column.astype(str).str.strip()
+    empty = column.isna() | (words == "")
+    if empty.all():
         return None
-    if column.isna().any():
-        raise DataError(
-            f"{place}: {int(column.isna().sum())} of {len(column)} labels are empty; fill them, or drop all"
-        )
-    words = column.astype(str)
-    if len(classes) > 1 and words.isin(classes).all():
-        return words.map({name: row for row, name in enumerate(classes)}).to_numpy(dtype=np.int64)
+    if empty.any():
+        raise DataError(f"{place}: {int(empty.sum())} of {len(column)} labels are empty; fill them, or drop all")
+    if len(classes) > 1:
+        for told in (words, words.str.replace(r"\.0+$", "", regex=True)):  # a spreadsheet writes 1 as 1.0
+            if told.isin(classes).all():
+                return told.map({name: row for row, name in enumerate(classes)}).to_numpy(dtype=np.int64)
+    truth = words.str.lower()
+    if truth.isin(["true", "false"]).all():
+        return np.asarray(truth == "true", dtype=np.int64)
+    odd = [word for word in words if word not in classes]
     try:
-        return column.to_numpy(dtype=np.float64)
+        if len(classes) > 1 and all(name.isdigit() for name in classes):  # numbers are names here, not positions
+            raise ValueError(odd)
+        return words.to_numpy(dtype=np.float64)
     except ValueError:
-        odd = next(word for word in words if word not in classes)
-        raise unknown_name("class", odd, classes) from None
+        raise DataError(f"{place}: {unknown_name('class', odd[0], classes)}") from None
