@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 
 import roadworthy as rw
-from roadworthy.errors import DataError, InputError
+from roadworthy.errors import DataError, InputError, RoadworthyWarning
 from roadworthy.labelfree import Outputs, audited, load_labelfree
 from roadworthy.labelfree.diagnosis import DISAGREEMENT, NOTHING
-from roadworthy.labelfree.labelling import load_plan
+from roadworthy.labelfree.labelling import audit_plan, load_plan
 from roadworthy.labelfree.result import LabelFree, Pictures
 
 
@@ -82,6 +82,15 @@ def test_labels_refute_a_change_of_concept(found: LabelFree, tmp_path: Path) -> 
     assert "believe the labels" in " ".join(result.verdict)
 
 
+def test_labels_of_another_plan_are_told(found: LabelFree, tmp_path: Path) -> None:
+    found.save(tmp_path)
+    other = audit_plan(found.target, budget=30, seed=7).save(tmp_path / "other.csv")
+    frame = pd.read_csv(other, dtype={"id": str})
+    frame.assign(label="yes").to_csv(other, index=False)
+    with pytest.warns(RoadworthyWarning, match="not the one that this result drew"):
+        audited(load_labelfree(tmp_path), load_plan(other))
+
+
 def test_an_empty_plan_says_what_to_do(found: LabelFree, tmp_path: Path) -> None:
     found.save(tmp_path)
     with pytest.raises(InputError, match="fill in its column 'label'"):
@@ -100,7 +109,14 @@ def test_what_cannot_be_read_is_named(found: LabelFree, tmp_path: Path) -> None:
     head.write_text(json.dumps({"format": 99}))
     with pytest.raises(DataError, match="format 99, expected 1"):
         load_labelfree(tmp_path)
+    for damaged, message in (("[" * 100_000, "cannot be read"), ('{"format": 1, "n": 3}', "holds no 'classes'")):
+        head.write_text(damaged)
+        with pytest.raises(DataError, match=message):
+            load_labelfree(tmp_path)
     head.write_text(text)
+    pd.DataFrame({"name": ["0"]}).to_parquet(tmp_path / "samples.parquet")
+    with pytest.raises(DataError, match="cannot be read"):
+        load_labelfree(tmp_path)
     (tmp_path / "samples.parquet").write_bytes(b"PAR1")
     with pytest.raises(DataError, match="cannot be read"):
         load_labelfree(tmp_path)

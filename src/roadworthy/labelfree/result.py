@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from roadworthy.errors import DataError, InputError
+from roadworthy.errors import DataError, InputError, RoadworthyWarning, listed
 from roadworthy.labelfree.outputs import Outputs
 from roadworthy.labelfree.saved import read_outputs, write_outputs
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 HEAD, SAMPLES, TARGET, PICTURES, PLAN = "labelfree.json", "samples.parquet", "target.npz", "pictures.npz", "plan.csv"
+_KEYS = (
+    *("n", "classes", "predicted", "truth", "source", "estimate", "estimates", "validation", "consistency", "curve"),
+    *("described", "clusters", "threshold", "gates", "diagnosis", "discrepancy", "notes", "plan", "settings"),
+)
 _PICTURE_BYTES = 2**28  # many times what is kept; a file that claims more is not one
 
 
@@ -42,7 +47,7 @@ class Pictures:
     perturbed: np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LabelFree:
     """How far a classifier can be believed on samples without labels. Made by :func:`roadworthy.labelfree`.
 
@@ -60,6 +65,10 @@ class LabelFree:
     target: Outputs = field(repr=False)
     plan: AuditPlan | None = field(default=None, repr=False)
     pictures: Pictures | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        value, low, high = self.accuracy
+        return f"LabelFree(n={self.n}, accuracy={value:.3f} ({low:.3f} to {high:.3f}))"
 
     @property
     def n(self) -> int:
@@ -171,12 +180,16 @@ def load_labelfree(folder: str | Path) -> LabelFree:
             raise DataError(f"{place / HEAD}: format {version!r}, expected {FORMAT}; run the evaluation again")
         per_sample = pd.read_parquet(place / SAMPLES)
         pictures = _read_pictures(place / PICTURES) if (place / PICTURES).exists() else None
+        names = per_sample["id"].tolist()
+        missing = [name for name in _KEYS if name not in record]
+        if missing:
+            raise DataError(f"{place / HEAD}: holds no {listed(missing)}; run the evaluation again")
     except DataError:
         raise
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, KeyError, RecursionError, zipfile.BadZipFile) as error:
         raise DataError(f"{place}: the result cannot be read ({error}); run the evaluation again") from error
     target = read_outputs(place / TARGET)
-    if list(target.ids) != per_sample["id"].tolist():
+    if list(target.ids) != names:
         raise DataError(f"{place}: {TARGET} and {SAMPLES} are of different samples; run the evaluation again")
     plan = load_plan(place / PLAN) if (place / PLAN).exists() else None
     return LabelFree(record, per_sample, target, plan, pictures)
@@ -197,6 +210,9 @@ def audited(result: LabelFree, plan: AuditPlan, *, partial: bool = False) -> Lab
     Raises:
         InputError: missing or unknown labels, samples that are not the result's.
 
+    Warns:
+        RoadworthyWarning: the plan is not the one that this result drew.
+
     Example:
         >>> audited(found, load_plan("runs/wards/plan.csv")).record["audit"]["verdict"]  # doctest: +SKIP
         'confirmed'
@@ -204,6 +220,14 @@ def audited(result: LabelFree, plan: AuditPlan, *, partial: bool = False) -> Lab
     from roadworthy.labelfree.diagnosis import with_audit
     from roadworthy.labelfree.labelling import audit_estimate, verdict
 
+    own = result.record["plan"]
+    if own and set(own["ids"]) != set(plan.ids):
+        warnings.warn(
+            "plan: it is not the one that this result drew, so it may have been drawn from other samples of the same "
+            "names; its labels say nothing then",
+            RoadworthyWarning,
+            stacklevel=2,
+        )
     found = audit_estimate(plan, None, result.target, level=result.record["settings"]["level"], partial=partial)
     _, low, high = result.accuracy
     audit = {"estimate": found.as_dict(), "verdict": verdict(found, low, high)}

@@ -127,6 +127,16 @@ def test_names_go_before_numbers() -> None:
     plan = audit_plan(target, budget=4)
     assert audit_estimate(plan, ["1"] * 4, target).alone.value == 1  # the class named 1, which comes first
     assert audit_estimate(plan, [1] * 4, target).alone.value == 0  # the class numbered 1
+    assert audit_estimate(plan, ["1.0"] * 4, target).alone.value == 1  # as a spreadsheet writes it
+    with pytest.raises(InputError, match="Unknown class '0'"):  # one wrong label must not turn names into numbers
+        audit_estimate(plan, ["0", "1", "2", "1"], target)
+
+
+def test_a_name_of_two_classes_is_no_label() -> None:
+    target = Outputs.of([[0.8, 0.1, 0.1]] * 4, classes=("crane", "crane", "cow"))
+    plan = audit_plan(target, budget=4)
+    with pytest.raises(InputError, match="'crane' name more than one class"):
+        audit_estimate(plan, ["cow", "crane", "cow", "cow"], target)
     assert audit_estimate(plan, ["0", "1", "2", "1"], target).alone.value == 0.25
 
 
@@ -157,6 +167,7 @@ def test_part_of_the_labels() -> None:
         (lambda given, ids: {**given, "other": 1}, "'other' were not drawn by the plan. Samples chosen in another"),
         (lambda given, ids: {**given, ids[0]: 2}, r"hold 2, expected 0 to 1, or the names 'cat', 'dog'"),
         (lambda given, ids: {**given, ids[0]: -1}, "hold -1"),
+        (lambda given, ids: {**given, ids[0]: "1e300"}, "Unknown class '1e300'"),
         (lambda given, ids: {**given, ids[0]: 0.5}, "Unknown class '0.5'"),
         (lambda given, ids: dict.fromkeys(ids, "dgo"), "Unknown class 'dgo'. Did you mean 'dog'"),
         (lambda given, ids: {name: given[name] for name in ids[1:]}, "have none; label them too"),

@@ -127,6 +127,7 @@ def test_a_spreadsheet_with_semicolons_and_commas_for_points(tmp_path: Path) -> 
             lambda frame: frame.assign(stratum=["x", *frame["stratum"][1:]]),
             "column stratum holds no whole number for",
         ),
+        (lambda frame: frame.assign(stratum=["999999999999999", *frame["stratum"][1:]]), "do not fit together"),
         (lambda frame: frame.assign(probability=["0", *frame["probability"][1:]]), "must lie above 0 and up to 1"),
         (lambda frame: frame.assign(probability=["?", *frame["probability"][1:]]), "probability holds what is no"),
         (lambda frame: frame.assign(id=["", *frame["id"][1:]]), "1 rows have no id"),
@@ -139,6 +140,12 @@ def test_plans_that_were_damaged_are_refused(tmp_path: Path, change, message: st
     filled(path, change)
     with pytest.raises(DataError, match=message):
         load_plan(path)
+
+
+def test_rows_of_commas_are_nothing(tmp_path: Path) -> None:
+    path = plan().save(tmp_path / "plan.csv")
+    path.write_text(path.read_text() + "\n,,,,\n,,,,\n")
+    assert load_plan(path).ids == plan().ids
 
 
 def test_no_file(tmp_path: Path) -> None:

@@ -116,16 +116,22 @@ def _sizes(
     place: Path, stratum: np.ndarray, stated: np.ndarray, probability: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the size of each stratum and how many were drawn, which its probabilities must bear out."""
+    if stratum.max() >= len(stratum):  # each stratum has a row
+        raise DataError(_misfit(place))
     drawn = np.bincount(stratum)
     sizes = np.zeros(len(drawn), dtype=np.int64)
     sizes[stratum] = stated
     lost = np.abs(probability * stated - drawn[stratum]) > 0.5
     if ((drawn == 0) | (drawn > sizes)).any() or (sizes[stratum] != stated).any() or lost.any():
-        raise DataError(
-            f"{place}: the strata do not fit together (rows were lost or changed); save the plan anew and copy the "
-            "labels by id"
-        )
+        raise DataError(_misfit(place))
     return sizes, drawn
+
+
+def _misfit(place: Path) -> str:
+    return (
+        f"{place}: the strata do not fit together (rows were lost or changed); save the plan anew and copy the "
+        "labels by id"
+    )
 
 
 def _read(place: Path) -> pd.DataFrame:
@@ -152,7 +158,7 @@ def _read(place: Path) -> pd.DataFrame:
         raise DataError(f"{place}: is no audit plan, columns {listed(missing)} are missing; see audit_plan")
     for name in COLUMNS[1:]:  # ids may hold spaces
         frame[name] = frame[name].str.strip()
-    return frame
+    return frame[(frame != "").any(axis=1)]  # spreadsheets leave rows of commas
 
 
 def _whole(place: Path, frame: pd.DataFrame, name: str) -> np.ndarray:

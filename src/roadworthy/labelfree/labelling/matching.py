@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,6 +11,9 @@ import numpy as np
 
 from roadworthy.errors import InputError, listed, unknown_name
 from roadworthy.labelfree.outputs import Outputs
+
+_WRITTEN_WHOLE = re.compile(r"\.0+$")  # a spreadsheet writes 1 as 1.0
+_MOST = 2**53  # beyond, a float is no exact whole number
 
 
 def rows_of(ids: Sequence[str], target: Outputs) -> np.ndarray:
@@ -71,6 +75,8 @@ def labels_by_id(ids: Sequence[str], labels: Mapping[Any, Any] | Sequence[Any] |
 def class_numbers(ids: Sequence[str], labels: Sequence[Any], target: Outputs) -> np.ndarray:
     """Return classes as numbers, int64: labels are class names, or else numbers counted from 0.
 
+    Where the names are numbers themselves, other than those, text is always a name.
+
     Raises:
         InputError: a label that is neither.
 
@@ -80,11 +86,19 @@ def class_numbers(ids: Sequence[str], labels: Sequence[Any], target: Outputs) ->
         ([1, 0], [1])
     """
     words = [str(label).strip() for label in labels]
-    if words and all(isinstance(label, str) for label in labels) and set(words) <= set(target.classes):
-        return np.array([target.classes.index(word) for word in words], dtype=np.int64)
+    if words and all(isinstance(label, str) for label in labels):
+        for told in (words, [_WRITTEN_WHOLE.sub("", word) for word in words]):
+            if set(told) <= set(target.classes):
+                return _named(told, target.classes)
+        odd_words = [word for word in words if word not in target.classes]
+        counted = [str(number) for number in range(target.class_count)]
+        if all(name.isdigit() for name in target.classes) and list(target.classes) != counted:
+            raise InputError(f"labels: {unknown_name('class', odd_words[0], target.classes)}")
     numbers = [_whole(word) for word in words]
     odd = [k for k, number in enumerate(numbers) if number is None]
     if odd:
+        if any(word in target.classes for word in words):  # names, then, and some of them are misspelt
+            odd = [k for k, word in enumerate(words) if word not in target.classes]
         error = unknown_name("class", words[odd[0]], target.classes)
         raise InputError(f"labels: {listed([ids[k] for k in odd])}: {error} Numbers count from 0")
     found = np.array(numbers, dtype=np.int64)
@@ -95,6 +109,13 @@ def class_numbers(ids: Sequence[str], labels: Sequence[Any], target: Outputs) ->
             f"expected 0 to {target.class_count - 1}, or the names {listed(target.classes)}"
         )
     return found
+
+
+def _named(words: Sequence[str], classes: Sequence[str]) -> np.ndarray:
+    twice = sorted({word for word in words if classes.count(word) > 1})
+    if twice:
+        raise InputError(f"labels: {listed(twice)} name more than one class; give the numbers of the classes, from 0")
+    return np.array([classes.index(word) for word in words], dtype=np.int64)
 
 
 def _empty(label: Any) -> bool:
@@ -108,4 +129,4 @@ def _whole(word: str) -> int | None:
         number = float(word)  # a spreadsheet writes 1 as 1.0
     except ValueError:
         return None
-    return int(number) if number.is_integer() else None
+    return int(number) if number.is_integer() and abs(number) < _MOST else None
