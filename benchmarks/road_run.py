@@ -12,6 +12,7 @@ and after this package's run on all of them; both are stated per degraded copy.
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import statistics
 import subprocess
@@ -137,7 +138,7 @@ def audit(args: argparse.Namespace) -> list[str]:
     spread = {name: f"{min(taken):.1f} to {max(taken):.1f} s" for name, taken in seconds.items()}
     return [
         f"leakage audit: n = {len(split)} images, {METHODS} maps, {len(SHARES)} shares, 2 orders, one fill",
-        f"medians of {args.rounds} rounds, CPU time",
+        f"medians of {args.rounds} alternating rounds, CPU time; load of the machine {os.getloadavg()[1]:.1f}",
         f"without the audit {off:.1f} s ({spread['off']})",
         f"with it           {quick:.1f} s ({spread['quick']})",
         f"added {quick / off - 1:+.1%} (reach: under 15 %)",
