@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
-from roadworthy.errors import InputError, RoadworthyWarning
+from roadworthy.errors import InputError, ModelError, RoadworthyWarning
 from roadworthy.labelfree.consistency import perturbation_consistency
 from roadworthy.labelfree.predict import predict_outputs
 from roadworthy.records import Data, Split
@@ -168,6 +168,39 @@ def test_features_may_come_from_elsewhere() -> None:
     said = predict_outputs(convolving(), IMAGES, features=lambda x: F.avg_pool2d(x, 4), max_batch=4)
     assert said.features is not None
     np.testing.assert_allclose(said.features, F.avg_pool2d(IMAGES, 4).flatten(1).numpy(), atol=1e-6)
+
+
+def test_what_is_no_source_of_features_is_refused() -> None:
+    with pytest.raises(InputError, match="features: got 3, expected 'penultimate'"):
+        predict_outputs(torch.nn.Linear(3, 2), np.zeros((4, 3), np.float32), features=3)
+
+
+def test_a_model_with_another_number_of_classes_now_and_then_is_refused() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(len(x), 3 if len(x) == 4 else 2)
+
+    with pytest.raises(ModelError, match="2 class scores for some samples and 3 for others"):
+        predict_outputs(model, np.zeros((7, 5), np.float32), max_batch=4)
+
+
+def test_a_model_may_write_into_what_it_is_given() -> None:
+    def model(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        x.mul_(mask[:, None])
+        mask.zero_()
+        return x
+
+    x, mask = torch.rand(4, 3), torch.ones(4)
+    kept = x.clone()
+    predict_outputs(model, [{"x": x, "mask": mask}])
+    assert torch.equal(x, kept)
+    assert torch.equal(mask, torch.ones(4))
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_array_may_be_read_only() -> None:
+    values = np.random.default_rng(0).random((4, 3)).astype(np.float32)
+    values.setflags(write=False)
+    assert len(predict_outputs(torch.nn.Linear(3, 2), values)) == 4
 
 
 def test_a_second_model_answers_about_the_same_samples() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -153,3 +155,6 @@ def test_no_tilt_of_few_samples_or_constant_features() -> None:
     assert tilt_targets(few) == []
     constant = Outputs.of([0.5] * 200, labels=[0] * 200, features=np.ones((200, 2)))
     assert tilt_targets(constant) == []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a third, three times, is constant but for rounding
+        assert tilt_targets(Outputs.of(np.full((200, 3), 1 / 3), labels=[0] * 200)) == []

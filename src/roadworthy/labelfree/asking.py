@@ -71,7 +71,9 @@ class Asker:
         assert chunk.others is not None
         device = self.classifier.device
         whole: dict[str | int, Any] = {
-            name: torch.as_tensor(value).to(device) if isinstance(value, (torch.Tensor, np.ndarray)) else value
+            name: torch.as_tensor(value).to(device, copy=True)
+            if isinstance(value, (torch.Tensor, np.ndarray))
+            else value
             for name, value in chunk.others.items()
         }
         whole[chunk.key] = self.classifier.prepare(values)
@@ -103,6 +105,10 @@ class FeatureTap:
         self.module = module_of(asker.model)
         self._layer: torch.nn.Module | None = None
         self.note = ""
+        if features is not None and not isinstance(features, str) and not callable(features):
+            raise InputError(
+                f"features: got {features!r}, expected 'penultimate', the name of a layer, a callable or None"
+            )
         if isinstance(features, str) and features != "penultimate":
             known = {} if self.module is None else dict(self.module.named_modules())
             if features not in known:

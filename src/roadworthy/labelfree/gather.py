@@ -140,6 +140,8 @@ def _target(
     if isinstance(data, Outputs):
         if model is not None:
             raise InputError("model: data are saved outputs, which need no model; pass samples, or model=None")
+        if not (ids is None and second is None):
+            raise InputError("ids, second: saved outputs bring their own; pass them to Outputs.of")
         notes.append("the target is saved outputs: nothing was perturbed, so there is no reliability curve")
         return None, data
     if model is None:

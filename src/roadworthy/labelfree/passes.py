@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from roadworthy.errors import InputError
+from roadworthy.errors import InputError, ModelError
 from roadworthy.forward import untouched
 from roadworthy.labelfree.asking import Asker, Features, FeatureTap, data_facts, model_facts
 from roadworthy.labelfree.consistency import Consistency
@@ -248,7 +248,16 @@ class Collected:
         self.notes: tuple[str, ...] = ()
 
     def add(self, chunk: Chunk, clean: Answers, statistics: dict[str, np.ndarray] | None = None) -> None:
-        """Keep the answers about one piece."""
+        """Keep the answers about one piece.
+
+        Raises:
+            ModelError: there are more or fewer classes than in the pieces before.
+        """
+        counts = [len(said.probabilities[0]) for said in (clean, *self._answers[:1])]
+        if counts[0] != counts[-1]:
+            raise ModelError(
+                f"The model returned {counts[0]} class scores for some samples and {counts[-1]} for others"
+            )
         self._answers.append(clean)
         self._labels.append(chunk.labels)
         self._ids += chunk.ids

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -231,7 +232,10 @@ def as_values(what: str, values: Any) -> torch.Tensor:
         array = np.asarray(values)
         if array.dtype.kind not in "fiub":
             raise InputError(f"{what}: got values of type {array.dtype}, expected real numbers; {_WAY_OUT}")
-        values = torch.from_numpy(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")))
+        array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+        with warnings.catch_warnings():  # an array that is only read may be read only
+            warnings.filterwarnings("ignore", "The given NumPy array is not writable", UserWarning)
+            values = torch.from_numpy(array)
     if values.is_complex() or values.is_sparse:
         raise InputError(f"{what}: got a {values.dtype} tensor ({values.layout}), expected real numbers, dense")
     return values.detach().cpu()

@@ -17,6 +17,7 @@ from roadworthy.rng import numpy_generator
 LEAST = 30  # samples of a pseudo-target: its own accuracy is uncertain by .09 there
 STRENGTHS = (0.3, 0.6, 0.9)
 TILTS = (0.5, 1.0, 2.0)
+_ROUNDING = 1e-9  # what varies by less, of its size, is constant
 SEVERITIES = (1, 2, 3, 4, 5)
 
 
@@ -225,7 +226,8 @@ def tilt_targets(
     order = drawn_rows(source, len(source), seed=seed, purpose="tilts")
     values = description(source)[order]
     spread = values.std(axis=0)
-    values = ((values - values.mean(axis=0)) / np.where(spread > 0, spread, 1))[:, spread > 0]
+    varied = spread > _ROUNDING * np.abs(values).max(axis=0)
+    values = ((values - values.mean(axis=0)) / np.where(varied, spread, 1))[:, varied]
     size = len(source) // 2
     if size < least or not values.shape[1]:
         return []
