@@ -51,6 +51,7 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
         (f"images:{tmp_path}/a.txt", DataError, "not a folder"),
         (f"images:{tmp_path}", DataError, "no images found"),
         ("imags:x", InputError, "imags"),
+        (f"{tmp_path}", InputError, f"say 'images:{tmp_path}'"),
     ):
         with pytest.raises(error, match=message):
             load_unlabelled(spec)

@@ -163,7 +163,8 @@ def test_tables_are_judged_too() -> None:
     found = rw.labelfree(net, x[:100].astype(np.float32), source=(x[100:].astype(np.float32), labels[100:]), passes=5)
     assert found.pictures is None
     assert set(found.record["settings"]["kinds_of_shift"]) >= {"feature-noise", "missing"}
-    assert found.accuracy[1] <= float((net(torch.tensor(x[:100]).float()).argmax(1).numpy() == labels[:100]).mean())
+    assert np.isnan(found.accuracy[0]) == ("cannot tell" in found.verdict[0])  # its interval may say nothing
+    assert {row["estimator"] for row in found.record["estimates"]} >= {"ac", "atc", "cot"}
 
 
 def test_pseudo_label_discrepancy_where_training_samples_are_given() -> None:

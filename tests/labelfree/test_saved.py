@@ -147,7 +147,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
         ("broken.npz", "cannot be read"),
         ("broken.h5", "cannot be read"),
         ("objects.npz", "without running code"),
-        ("other.npz", "neither probabilities nor logits"),
+        ("other.npz", "holds 'scores'; expected arrays"),
         ("nan.npz", "nan.npz: probabilities: rows 0, 1"),
         ("word.csv", "unknown class 'c'|Unknown class 'c'"),
         ("gap.csv", "1 of 2 labels are empty"),

@@ -32,7 +32,7 @@ def test_nothing_reaches_the_target_and_the_reason_is_given() -> None:
     assert (found.coverage, found.low, found.high) == (0.0, 0.0, 0.0)
     assert np.isnan([found.threshold, found.reliability]).all()
     assert found.best == pytest.approx((0.6, 2 / 3))
-    assert found.reason == "no part reaches 0.9: the best, 67% of the samples, has 0.6"
+    assert found.reason == "no part reaches 0.9: the best, 67 % of the samples, has 0.6"
     assert found.as_dict()["threshold"] is None
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from roadworthy.cli.claim import claimed
-from roadworthy.cli.console import bar, out, print_json
+from roadworthy.cli.console import bar, out, print_json, say
 from roadworthy.cli.options import (
     ChannelsOption,
     DataOption,
@@ -74,6 +74,8 @@ def features(
             device=place,
             progress=progress,
         )
+    if split != "test":
+        say("training samples are among them: a network that was trained on these flatters rank-k (--split test)")
     if n is not None:
         loaded = Data(loaded.name, loaded.train.take(n, seed), loaded.test.take(n, seed), loaded.classes)
     samples = {"train": loaded.train, "test": loaded.test, "both": loaded}[split]

@@ -10,6 +10,7 @@ from roadworthy.data.decode import EXTENSIONS
 from roadworthy.data.folder import FolderSource, common_channels, walk
 from roadworthy.data.load import load_data
 from roadworthy.data.options import Options, parse_channels, parse_size
+from roadworthy.data.registry import sources
 from roadworthy.errors import DataError, InputError
 from roadworthy.records import UNKNOWN_LABEL, Split
 from roadworthy.rng import resolve_seed
@@ -43,6 +44,8 @@ def load_unlabelled(
     """
     name, _, argument = str(spec).partition(":")
     if name != PREFIX:
+        if name not in sources and Path(spec).expanduser().is_dir():
+            raise InputError(f"data: {str(spec)!r} is a folder; for the images below it say '{PREFIX}:{spec}'")
         return load_data(spec, size=size, channels=channels, seed=seed).test
     if not argument:
         raise InputError(f"data: {PREFIX!r} needs a path behind the colon: '{PREFIX}:PATH'")

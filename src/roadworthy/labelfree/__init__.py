@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 # each loads its part on first use, so that arrays can be judged without loading a network's library
 _PARTS = {
     "Consistency": "consistency",
+    "Ensemble": "perturbation",
     "LabelFree": "result",
     "agreement_curve": "curve",
     "as_described_curve": "as_described",

@@ -93,12 +93,18 @@ def compare_models(
         Models in falling order of area.
 
     Raises:
-        InputError: fewer than two models, different samples, or an unknown statistic or rank.
+        InputError: fewer than two models, different samples or perturbations, or an unknown statistic or rank.
 
     Example:
         >>> compare_models({"old": one, "new": other}).group  # doctest: +SKIP
         ('a', 'a')
     """
+    asked = {(m.perturbation, m.strength, m.passes, str(sorted(m.settings.items()))) for m in models.values()}
+    if len(asked) > 1 and not all("ensemble" in m.perturbation for m in models.values()):
+        shown = ", ".join(f"{name}: {m.perturbation}, {m.passes} passes" for name, m in models.items())
+        raise InputError(
+            f"models: were perturbed in different ways ({shown}); give all the same perturbation, strength and passes"
+        )
     places = _aligned({name: model.clean.ids for name, model in models.items()})
     curves = {name: ranked_consistency(m, statistic=statistic, rank=rank) for name, m in models.items()}
     return compare_ranked(

@@ -33,7 +33,7 @@ STATISTICS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Consistency:
     """What a classifier answered under T perturbed passes, as sums over the passes.
 
@@ -76,6 +76,12 @@ class Consistency:
 
     def __len__(self) -> int:
         return len(self.clean)
+
+    def __repr__(self) -> str:
+        agreement = self.scores().mean() if len(self) else float("nan")
+        return (
+            f"Consistency({self.perturbation}, n={len(self)}, passes={self.passes}, mean agreement {agreement:.3f})"
+        )
 
     def scores(self, statistic: str = "agreement", *, chance_corrected: bool = False) -> np.ndarray:
         """Return a score of each sample, high where its prediction stands firm.

@@ -16,7 +16,7 @@ from roadworthy.labelfree.consistency import STATISTICS
 from roadworthy.labelfree.curve import ReliabilityCurve, reliability_curve
 from roadworthy.labelfree.diagnosis import diagnose
 from roadworthy.labelfree.discrepancy import pseudo_label_discrepancy
-from roadworthy.labelfree.gates import Gate, run_gates
+from roadworthy.labelfree.gates import OF_PERTURBATION, Gate, run_gates
 from roadworthy.labelfree.gather import Asking, Gathered, gather
 from roadworthy.labelfree.labelling import audit_plan, chance_correct
 from roadworthy.labelfree.live import LiveEstimate
@@ -232,14 +232,11 @@ def _validated(gathered: Gathered, seed: int) -> SelfValidation | None:
 
 def _withheld(live: LiveEstimate, gates: Sequence[Gate]) -> LiveEstimate:
     """Take the number away where a gate refuses it; gates about perturbation have no say in it."""
-    why = [gate.why for gate in gates if gate.status == "refuse" and gate.name not in _OF_PERTURBATION]
+    why = [gate.why for gate in gates if gate.status == "refuse" and gate.name not in OF_PERTURBATION]
     if not why or live.reason:
         return live
     nan = float("nan")
     return replace(live, accuracy=nan, low=nan, high=nan, reason="; ".join(why))
-
-
-_OF_PERTURBATION = ("passes", "dropout")
 
 
 def _estimates(validation: SelfValidation | None, live: Any) -> list[dict[str, Any]]:

@@ -57,9 +57,8 @@ def read_outputs(path: str | Path) -> Outputs:
     except (OSError, zipfile.BadZipFile, EOFError, MemoryError) as error:
         raise DataError(f"{place}: cannot be read as {ending} ({error})") from error
     if "probabilities" not in found and "logits" not in found:
-        raise DataError(
-            f"{place}: holds neither probabilities nor logits; it holds {listed(sorted(found)) or 'nothing'}"
-        )
+        expected = "columns p_CLASS" if ending in (".csv", ".parquet") else "arrays 'probabilities' or 'logits'"
+        raise DataError(f"{place}: holds {listed(_names(place, ending)) or 'nothing'}; expected {expected}")
     if "probabilities" in found:
         found.pop("logits", None)
     try:
@@ -83,6 +82,19 @@ def write_outputs(outputs: Outputs, path: str | Path) -> Path:
     with replacing(place) as beside, open(beside, "wb") as file:
         np.savez_compressed(file, **{name: value for name, value in held.items() if value is not None})
     return place
+
+
+def _names(place: Path, ending: str) -> list[str]:
+    """Return what a file holds, for a message."""
+    if ending in (".csv", ".parquet"):
+        return [str(column) for column in _frame(place, ending).columns]
+    if ending == ".npz":
+        with np.load(place, allow_pickle=False) as held:
+            return list(held.files)
+    import h5py
+
+    with h5py.File(place, "r") as file:
+        return list(file)
 
 
 def _arrays(place: Path, ending: str) -> dict[str, Any]:

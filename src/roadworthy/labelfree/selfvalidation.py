@@ -27,6 +27,8 @@ from roadworthy.statistics import spearman
 
 NEVER_CHOSEN = frozenset({"nuclear-norm"})  # it ranks data sets; its scale is borrowed
 _ALARM_DOMAIN, _ALARM_SPREAD = 0.8, 0.1
+WIDEST = 0.3
+"""Half width of an interval beyond which it says nothing, and no number is given."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,7 +204,7 @@ class SelfValidation:
             shift=dict(zip(SHIFT_NAMES, live.tolist(), strict=True)),
             similar=tuple(self.targets[row] for row in nearest),
             n=len(target),
-            notes=self._notes(live, usual),
+            notes=self._notes(live, usual, self.names[best]),
         )
 
     def interval(
@@ -255,12 +257,19 @@ class SelfValidation:
                 "there are; add some"
             )
         half = float(np.hypot(method, sampling_half_width(value, n, level)))
+        if half > WIDEST:
+            return *nothing, (
+                f"cannot tell: on shifts like this one estimates are off by so much that the interval would be {half:.2f} "
+                "on either side; label some of these samples"
+            )
         return max(0.0, value - half), min(1.0, value + half), ""
 
-    def _notes(self, live: np.ndarray, usual: Sequence[float]) -> tuple[str, ...]:
+    def _notes(self, live: np.ndarray, usual: Sequence[float], chosen: str) -> tuple[str, ...]:
         notes = []
+        bias = next(row["bias"] for row in self.summary() if row["estimator"] == chosen)
         spread = max(usual) - min(usual) if usual else 0.0
-        if live[SHIFT_NAMES.index("domain")] >= _ALARM_DOMAIN and spread >= _ALARM_SPREAD:
+        told_apart = live[SHIFT_NAMES.index("domain")] >= _ALARM_DOMAIN
+        if told_apart and spread >= _ALARM_SPREAD and bias > 0:
             notes.append(
                 f"over-estimation is likely: these samples are easily told from the source and the estimators are "
                 f"{spread:.2f} apart"

@@ -77,7 +77,8 @@ def coverage_at(
 
     Args:
         consistency: what :func:`perturbation_consistency` returned.
-        target: reliability wanted, on the scale of :func:`reliability_curve`: 0 is chance, 1 is never moved.
+        target: reliability wanted, on the scale of :func:`reliability_curve`: 0 is chance, 1 is
+            sure and never moved.
         statistic: as in :func:`reliability_curve`.
         rank: as in :func:`reliability_curve`.
         level: confidence level of the interval.
@@ -146,7 +147,7 @@ def coverage_of(
 
     Example:
         >>> coverage_of(ranked(np.array([2.0, 1.0]), np.array([0.5, 0.5])), 0.9, measure="x", draws=0).reason
-        'no part reaches 0.9: the best, 50% of the samples, has 0.5'
+        'no part reaches 0.9: the best, 50 % of the samples, has 0.5'
     """
     if not 0 < target <= 1 or not 0 < level < 1:
         raise InputError(f"target {target} and level {level} came, expected 0 < target <= 1 and 0 < level < 1")
@@ -169,7 +170,7 @@ def coverage_of(
         measure=measure,
         level=level,
         n=n,
-        reason=f"no part reaches {target:g}: the best, {best[1]:.0%} of the samples, has {best[0]:.3g}"
+        reason=f"no part reaches {target:g}: the best, {100 * best[1]:.0f} % of the samples, has {best[0]:.3g}"
         if last is None
         else "",
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from roadworthy.labelfree.diagnosis import NOTHING
-from roadworthy.labelfree.gates import CONCEPT
+from roadworthy.labelfree.gates import CONCEPT, OF_PERTURBATION
 
 Level: TypeAlias = Literal["good", "mixed", "bad"]
 
@@ -70,7 +70,7 @@ def _accuracy(record: Mapping[str, Any]) -> Sentence:
     if live is None:
         return Sentence(
             f"The accuracy on these {n:,} samples cannot be estimated: no labelled samples of the classifier's own "
-            "domain were given. What follows says how firmly predictions stand, not whether they are right.",
+            "domain were given." + (_FIRMNESS if record["consistency"] is not None else ""),
             "estimates",
         )
     known = f"on the {source['n']:,} labelled samples it is {percent(source['accuracy'], 1)}"
@@ -89,17 +89,23 @@ def _audit(record: Mapping[str, Any]) -> Sentence | None:
     if not audit:
         return None
     best = audit["estimate"]["combined"]
+    live = record["estimate"]
+    off = ""
+    if audit["verdict"] != "cannot tell" and live is not None and live["accuracy"] is not None:
+        away = 100 * abs(live["accuracy"] - best["value"])
+        off = f", its figure was off by {away:.1f} points"
     return Sentence(
         f"{audit['estimate']['n']} labels say that accuracy is {percent(best['value'], 1)} "
-        f"({percent(best['low'], 1)} to {percent(best['high'], 1)}): {_AUDITED[audit['verdict']]}.",
+        f"({percent(best['low'], 1)} to {percent(best['high'], 1)}): {_AUDITED[audit['verdict']]}{off}.",
         "plan",
     )
 
 
+_FIRMNESS = " What follows says how firmly predictions stand, not whether they are right."
 _AUDITED = {
-    "confirmed": "the estimate without labels is confirmed",
+    "confirmed": "the interval that was given without labels is confirmed",
     "refuted": "the estimate without labels is refuted, believe the labels",
-    "cannot tell": "whether the estimate without labels is right cannot be told from so few",
+    "cannot tell": "they neither confirm nor refute what was said without them",
 }
 
 
@@ -127,7 +133,10 @@ def _gates(record: Mapping[str, Any]) -> Sentence:
         return Sentence(". ".join(parts) + ".", "gates")
     run = len(by["pass"])
     left = f"; {len(by['not run'])} could not be run" if by["not run"] else ""
-    return Sentence(f"All {run} gates that were run pass{left}.", "gates")
+    passed = f"All {run} gates that were run pass" if run > 1 else f"{run} gate was run, and passes"
+    blind = any(gate["name"] == "mmd" and gate["status"] == "not run" for gate in record["gates"])
+    unseen = " Without features of source and target nothing has looked at the samples themselves." if blind else ""
+    return Sentence(f"{passed}{left}.{unseen}", "gates")
 
 
 _STATUSES = ("pass", "warn", "refuse", "not run")
@@ -135,20 +144,20 @@ _STATUSES = ("pass", "warn", "refuse", "not run")
 
 def _stability(record: Mapping[str, Any]) -> Sentence | None:
     found = record["threshold"]["agreement"]
-    if found is None:
+    refused = any(gate["status"] == "refuse" and gate["name"] in OF_PERTURBATION for gate in record["gates"])
+    if found is None or refused:
         return None
-    consistency = record["consistency"]
+    under = f"Under the perturbation {record['consistency']['perturbation']}"
     wanted = f"{found['target']:g}"
     if not found["coverage"]:
         return Sentence(
-            f"Under {consistency['perturbation']} no part of the samples reaches a reliability of {wanted}: "
-            f"{found['reason']}.",
+            f"{under} {found['reason']}, of the reliability that is asked for.",
             "curve",
         )
     band = "" if found["low"] is None else f" ({percent(found['low'])} to {percent(found['high'])})"
     return Sentence(
-        f"Under {consistency['perturbation']} predictions stand with a reliability of {wanted} on "
-        f"{percent(found['coverage'])} of the samples{band}: firmness, not correctness.",
+        f"{under} predictions stand firm and sure, with a reliability of {wanted}, on {percent(found['coverage'])} of "
+        f"the samples{band}: that says nothing of whether they are right.",
         "curve",
     )
 

@@ -47,7 +47,7 @@ def ranking_table(found: Findings) -> str:
     caption = (
         f"Score: {escape(found.score_name)} of the {found.words.name}, "
         f"{found.ranking.attrs['direction']}; {percent(found.level)} {interval_kind(found.result)} over "
-        f"{units_of(found.result)}{_mean_of_views(found)}. "
+        f"{units_of(found.result)}{_mean_of_views(found)}.{_not_areas(found)} "
         "Methods that share a letter in <i>group</i> are not told apart."
         f"{_aoc_words(found)}{_shared_random(found)}{_smoothness_words(found)}"
         f"{interval_notes(found.ranking, found.shown, lowest='−1' if found.both_orders else '0')}"
@@ -55,6 +55,13 @@ def ranking_table(found: Findings) -> str:
     bounds = _bounds(found.shown)
     rows = [_ranking_row(found, found.row(method), bounds) for method in found.methods]
     return table(caption, head, rows, label=f"Ranking by {found.words.name}") + _withheld(found)
+
+
+def _not_areas(found: Findings) -> str:
+    """The areas beside the score are not its parts where every share counts alike."""
+    if found.result.settings.get("average") != "shares" or not found.both_orders:
+        return ""
+    return " It is LeRF less MoRF, every share removed counting alike; the areas beside it weigh the middle more."
 
 
 def _mean_of_views(found: Findings) -> str:

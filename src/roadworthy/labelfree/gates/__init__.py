@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+
 from roadworthy.labelfree.consistency import Consistency
 
 # each registers itself
@@ -19,7 +21,7 @@ from roadworthy.labelfree.gates import (  # noqa: F401
     mmd,
     neighbour,
     passes,
-    shift_range,
+    self_validation,
 )
 from roadworthy.labelfree.gates.base import Check, Evidence, Gate, gates
 from roadworthy.labelfree.gates.mmd import MMD, mmd_test
@@ -28,8 +30,10 @@ from roadworthy.labelfree.outputs import Outputs
 from roadworthy.rng import resolve_seed
 from roadworthy.types import Seed
 
-__all__ = ["CONCEPT", "MMD", "Check", "Evidence", "Gate", "gates", "mmd_test", "run_gates"]
+__all__ = ["CONCEPT", "MMD", "OF_PERTURBATION", "Check", "Evidence", "Gate", "gates", "mmd_test", "run_gates"]
 
+OF_PERTURBATION = ("passes", "dropout")
+"""Gates about the perturbation, which have no say in the accuracy."""
 CONCEPT = (
     "No gate can see a change of concept: where the same samples now belong to other classes, nothing but labels "
     "shows it."
@@ -66,5 +70,8 @@ def run_gates(
         >>> [gate.status for gate in run_gates(said, names=["collapsed"])]
         ['refuse']
     """
-    evidence = Evidence(target, source, consistency, resolve_seed(seed), live)
+    # by name, so that draws of rows do not depend on the order the samples came in
+    ordered = [None if part is None else part.take(np.argsort(part.ids, kind="stable")) for part in (target, source)]
+    assert ordered[0] is not None
+    evidence = Evidence(ordered[0], ordered[1], consistency, resolve_seed(seed), live)
     return [gates[name](evidence) for name in (gates if names is None else names)]

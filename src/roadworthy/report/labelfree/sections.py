@@ -172,7 +172,9 @@ def _curve(result: LabelFree) -> str:
     ]
     return (
         "<p>Samples are kept by falling confidence; reliability is how far the perturbed answers agree with the "
-        "clean class beyond chance, 0 is chance and 1 is never moved. It is firmness, not correctness.</p>"
+        "clean class beyond chance: by default the mean probability that the clean class gets in the passes. 0 is "
+        "chance, 1 is sure and never moved; an unsure model has little of it however steady it is. It is not "
+        "correctness.</p>"
         f'<div id="chart" class="no-js-hidden" role="figure" aria-label="{alt}"></div>'
         f'<img class="static" src="{static}" alt="{alt}">'
         '<div class="bar no-js-hidden"><button type="button" data-save="svg">Save as SVG</button>'
@@ -264,9 +266,9 @@ def _discrepancy_class(one: Mapping[str, Any]) -> str:
         for row in one["intervals"]
     ]
     caption = (
-        f"Class {name(one['name'])}: the discrepancy of each interval of its probability. High on either side means "
-        f"that the interval holds little but one class. Correlation of discrepancy and midpoint, which is what the "
-        f"classifier says by itself: {number(one['baseline_correlation'])}; near −1 it adds nothing."
+        f"Class {name(one['name'])}: the discrepancy of each interval of its probability. Above 0 the interval looks "
+        "empty of the class, below 0 full of it; near 0 it is mixed. Correlation of discrepancy and midpoint, which "
+        f"is what the classifier says by itself: {number(one['baseline_correlation'])}; near −1 it adds nothing."
         f"{_learned(one)} Area of reliability over completeness: {number(one['curve']['area'])}."
     )
     texts = ["probability", "n", "midpoint", "discrepancy", "interval", "share of the class, learned", "note"]
@@ -293,20 +295,18 @@ def _interval(row: Mapping[str, Any]) -> str:
 
 
 def _classes(record: Mapping[str, Any]) -> str:
-    chosen = next((row for row in record["estimates"] if row["chosen"]), None)
-    usable = chosen if chosen and any(value is not None for value in chosen["recall"]) else None
-    usable = usable or next(
-        (row for row in record["estimates"] if any(value is not None for value in row["recall"])), None
-    )
+    """Predictions, recall and F1 of each class, by every estimator that says something of single classes."""
+    able = [row for row in record["estimates"] if any(value is not None for value in row["recall"])]
     rows = []
     for k, label in enumerate(record["classes"]):
         cells = [number(record["predicted"][k])]
-        if usable is not None:
-            cells += [share(usable["recall"][k]), number(usable["f1"][k])]
+        for row in able:
+            cells += [share(row["recall"][k]), number(row["f1"][k])]
         rows.append(table_row(label, cells))
-    head = ["class", "predicted", *(["recall, estimated", "F1, estimated"] if usable is not None else [])]
-    by = "" if usable is None else f" Recall and F1 by {escape(usable['estimator'])}; they have no interval."
-    return table(f"How often each class is predicted.{by}", table_heads(head, left=(0,)), rows, label="Classes")
+    head = ["class", "predicted", *(f"{what}, {row['estimator']}" for row in able for what in ("recall", "F1"))]
+    by = " Recall and F1 as estimated; of source they are those of the labelled samples." if able else ""
+    caption = f"How often each class is predicted.{by}{' They have no interval.' if able else ''}"
+    return table(caption, table_heads(head, left=(0,)), rows, label="Classes")
 
 
 def _pictures(result: LabelFree, shown: Pictures) -> str:
