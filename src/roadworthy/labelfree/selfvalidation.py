@@ -259,8 +259,8 @@ class SelfValidation:
         half = float(np.hypot(method, sampling_half_width(value, n, level)))
         if half > WIDEST:
             return *nothing, (
-                f"cannot tell: on shifts like this one estimates are off by so much that the interval would be {half:.2f} "
-                "on either side; label some of these samples"
+                f"cannot tell: on shifts like this one estimates are off by so much that the interval would be "
+                f"{half:.2f} on either side; label some of these samples"
             )
         return max(0.0, value - half), min(1.0, value + half), ""
 

@@ -156,8 +156,8 @@ def _stability(record: Mapping[str, Any]) -> Sentence | None:
         )
     band = "" if found["low"] is None else f" ({percent(found['low'])} to {percent(found['high'])})"
     return Sentence(
-        f"{under} predictions stand firm and sure, with a reliability of {wanted}, on {percent(found['coverage'])} of "
-        f"the samples{band}: that says nothing of whether they are right.",
+        f"{under} predictions stand firm and sure, with a reliability of {wanted}, on {percent(found['coverage'])} "
+        f"of the samples{band}: that says nothing of whether they are right.",
         "curve",
     )
 

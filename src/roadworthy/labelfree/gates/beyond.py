@@ -44,5 +44,6 @@ def share_beyond(name: str, source: np.ndarray, target: np.ndarray, *, what: str
         low=ends.low,
         high=ends.high,
         expected=f"share above {most:.2f} with p below {1 - _LEVEL:.2f} warns, surely above {_MANY} refuses",
-        why=f"{what} of {100 * share:.1f} % of these samples is beyond that of {100 * _INSIDE:.0f} % of the source (p = {p:.3f})",
+        why=f"{what} of {100 * share:.1f} % of these samples is beyond that of {100 * _INSIDE:.0f} % of the source "
+        f"(p = {p:.3f})",
     )

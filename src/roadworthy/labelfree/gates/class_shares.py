@@ -72,8 +72,8 @@ def class_shares_gate(evidence: Evidence) -> Gate:
         low=low,
         high=high,
         expected=f"surely above {_CHANGED} warns, surely above {_UPSIDE_DOWN} refuses",
-        why=f"the shares of the classes have moved by {100 * moved:.0f} % in all (total variation), as estimated if the "
-        "classes themselves look as before",
+        why=f"the shares of the classes have moved by {100 * moved:.0f} % in all (total variation), as estimated "
+        "if the classes themselves look as before",
     )
 
 

@@ -1,4 +1,4 @@
-"""Has self-validation seen shifts like this one, and were estimates good enough there for a number to say something?"""
+"""Has self-validation seen such shifts, and were estimates good enough there for a number to say something?"""
 
 from __future__ import annotations
 
