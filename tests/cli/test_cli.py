@@ -195,6 +195,14 @@ def test_another_process_in_the_folder_is_refused(command, tmp_path: Path) -> No
     assert command("road", *SMALL, "--out", "run")[0] == 0
 
 
+def test_a_claim_that_fails_leaves_no_lock(tmp_path: Path) -> None:
+    from roadworthy.cli.claim import claimed
+
+    with pytest.raises(ValueError, match="broken"), claimed(tmp_path):
+        raise ValueError("broken")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
     for verb, first in (("sources", "data sets"), ("sources --json", "{")):
         line = f"set -o pipefail; PYTHONUNBUFFERED=1 {sys.executable} -m roadworthy {verb} | head -1"

@@ -54,6 +54,12 @@ def test_saved_outputs(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "labels say that accuracy is" in capsys.readouterr().out
 
 
+def test_a_mistyped_folder_is_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("audit", "labels", tmp_path / "typo") == 2
+    assert "no label-free result lies here" in capsys.readouterr().err.replace("\n", " ")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_digits_by_themselves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = ["labelfree", "--n", "60", "--passes", "5", "--corruptions", "noise", "--perturbation", "rotation"]
     assert run(*given, "--json", "--out", tmp_path / "run") == 0

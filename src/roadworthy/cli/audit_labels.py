@@ -29,6 +29,7 @@ def labels(
     from roadworthy.labelfree.result import PLAN
     from roadworthy.report.labelfree import labelfree_report
 
+    load_labelfree(folder)  # before anything is written: a mistyped folder is not made
     with claimed(folder):
         result = audited(load_labelfree(folder), load_plan(plan or folder / PLAN), partial=partial)
         result.save(folder)

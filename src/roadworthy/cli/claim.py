@@ -34,6 +34,8 @@ def claimed(folder: Path, name: str = "run") -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise InputError(f"--out: another process is working in {folder}; wait for it or name another") from error
-        yield
-        with contextlib.suppress(OSError):
-            os.unlink(handle.name)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(handle.name)
