@@ -172,10 +172,20 @@ def test_pseudo_label_discrepancy_where_training_samples_are_given() -> None:
     assert found.record["discrepancy"]["classes"][0]["intervals"]
 
 
+@pytest.mark.parametrize("wrong", [{"half_width": 0.5}, {"half_width": float("nan")}, {"statistic": "agreements"}])
+def test_wrong_settings_are_named_before_the_model_is_asked(wrong: dict[str, Any]) -> None:
+    def never(x: torch.Tensor) -> torch.Tensor:
+        raise AssertionError
+
+    with pytest.raises(InputError, match="half_width: got|Did you mean 'agreement'"):
+        rw.labelfree(never, np.zeros((4, 3), np.float32), **wrong)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({}, "data: got nothing"),
+        ({"data": said(30, 0), "ids": ["a"] * 30}, "ids, second: saved outputs bring their own"),
         ({"data": np.zeros((3, 2))}, "pass the model"),
         ({"data": said(30, 0), "model": Halves()}, "need no model"),
         ({"data": said(30, 0), "source": (np.zeros((3, 2)), [0, 1, 0])}, "source: got samples"),

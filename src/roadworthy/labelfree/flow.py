@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from roadworthy.errors import InputError
+from roadworthy.errors import InputError, unknown_name
 from roadworthy.labelfree.as_described import as_described_curve
 from roadworthy.labelfree.clustering import cluster_purity
 from roadworthy.labelfree.consistency import STATISTICS
+from roadworthy.labelfree.curve import STATISTICS as OF_CURVE
 from roadworthy.labelfree.curve import ReliabilityCurve, reliability_curve
 from roadworthy.labelfree.diagnosis import diagnose
 from roadworthy.labelfree.discrepancy import pseudo_label_discrepancy
 from roadworthy.labelfree.gates import OF_PERTURBATION, Gate, run_gates
 from roadworthy.labelfree.gather import Asking, Gathered, gather
-from roadworthy.labelfree.labelling import audit_plan, chance_correct
+from roadworthy.labelfree.labelling import audit_plan, chance_correct, labels_needed
 from roadworthy.labelfree.live import LiveEstimate
 from roadworthy.labelfree.outputs import Outputs
 from roadworthy.labelfree.plain import plain
@@ -134,7 +135,7 @@ def labelfree(
         >>> low < 0.75 < high
         True
     """
-    _check(data, reliability, level)
+    _check(data, statistic, reliability, level, half_width)
     number = resolve_seed(seed)
     asking = Asking(features, batch, normalize, output, layout, device, max_batch, classes, progress)
     perturbing = {
@@ -206,12 +207,16 @@ def judged(
     }
 
 
-def _check(data: Any, reliability: float, level: float) -> None:
+def _check(data: Any, statistic: str, reliability: float, level: float, half_width: float) -> None:
+    """Say what is wrong before the model is asked."""
     if data is None:
         raise InputError("data: got nothing; pass the unlabelled samples, or Outputs.of(probabilities)")
     for name, value in (("reliability", reliability), ("level", level)):
         if isinstance(value, bool) or not 0 < value < 1:
             raise InputError(f"{name}: got {value!r}, expected a share between 0 and 1, such as 0.9")
+    labels_needed(half_width, level=level)
+    if statistic not in OF_CURVE:
+        raise unknown_name("statistic of the curve", statistic, OF_CURVE)
 
 
 def _validated(gathered: Gathered, seed: int) -> SelfValidation | None:
