@@ -78,10 +78,12 @@ def test_many_samples_are_clustered_by_a_part_of_them(method: str) -> None:
     assert adjusted_rand_score(inside[held], labels[held]) == 1
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("method", METHODS)
 def test_few_and_equal_samples(method: str) -> None:
     assert len(cluster([[1.0, 2.0]], 3, method=method)) == 1
-    assert len(cluster(np.ones((12, 3)), 1, method=method)) == 12
+    for clusters in (1, 3):
+        assert len(cluster(np.ones((12, 3)), clusters, method=method)) == 12
 
 
 def test_samples_in_no_cluster_are_left_out_and_counted() -> None:

@@ -273,6 +273,8 @@ def test_other_endings_models_without_layers_and_ragged_features(tmp_path: Path,
         extract_features(network(), values, tmp_path / "a.npz", labels=LABELS)
     with pytest.raises(ModelError, match="no linear or convolution layer"):
         extract_features(lambda x: x[:, :3], values, tmp_path / "a.h5", labels=LABELS)
+    with pytest.raises(ModelError, match="of samples '0', .* some are not finite"):
+        extract_features(network(), values, tmp_path / "a.h5", labels=LABELS, features=lambda x: x / 0)
     with pytest.raises(DataError, match="samples have 3 and 5 values"):
         extract_features(Ragged(), Lengths(), tmp_path / "b.h5", features="same", per_part=2)
 

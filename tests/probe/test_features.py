@@ -63,6 +63,20 @@ def test_what_does_not_fit_is_named(tmp_path: Path, datasets: dict, message: str
         read_features(written(tmp_path / "a.h5", **datasets))
 
 
+def test_hostile_files_are_refused(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "claims.h5", "w") as file:
+        file.create_dataset("features", (10**13, 4), "f4", chunks=(10, 4))
+        file.create_dataset("labels", (10**13,), "i8", chunks=(10,))
+    with pytest.raises(DataError, match="claims more than memory holds"):
+        read_features(tmp_path / "claims.h5")
+    (tmp_path / "secret").write_bytes(bytes(4))
+    with h5py.File(tmp_path / "elsewhere.h5", "w") as file:
+        file.create_dataset("features", (2, 2), "u1", external=[(tmp_path / "secret", 0, 4)])
+        file["labels"] = [0, 1]
+    with pytest.raises(DataError, match="lie in another file"):
+        read_features(tmp_path / "elsewhere.h5")
+
+
 def test_no_file_and_no_hdf5(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such file"):
         read_features(tmp_path / "a.h5")

@@ -17,6 +17,7 @@ starts on a part .867 to .871.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -255,7 +256,9 @@ def cluster_parts(
         if method in ("dbscan", "hdbscan"):
             yield _by_density(table[part], (np.cumsum(part) - 1)[rows], method, number)
         else:
-            centres = _centres(table, rows, min(clusters, len(rows)), method, number)
+            with warnings.catch_warnings():  # of equal samples there are fewer clusters, and that is no fault
+                warnings.filterwarnings("ignore", "Number of distinct clusters")
+                centres = _centres(table, rows, min(clusters, len(rows)), method, number)
             # copying most of the rows takes longer than assigning all of them
             yield _nearest(table, centres)[part] if part.mean() > 0.5 else _nearest(table[part], centres)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from roadworthy.errors import DataError, InputError, ModelError
+from roadworthy.errors import DataError, InputError, ModelError, listed
 from roadworthy.files import replacing
 from roadworthy.fingerprints import array_hash, callable_fingerprint, model_fingerprint
 from roadworthy.labels import label_array
@@ -271,6 +271,12 @@ def _asked(tap: FeatureTap, piece: _Piece, start: int, stop: int, reading: dict[
             _, found = tap.logits(chunk)
             if found is None:
                 raise ModelError(f"features: {tap.note}" if tap.note else "features: the model gave none")
+            bad = np.flatnonzero(~np.isfinite(found).all(axis=1))
+            if len(bad):
+                raise ModelError(
+                    f"features: of samples {listed([chunk.ids[row] for row in bad])} some are not finite; leave "
+                    "them out, or name another layer"
+                )
             rows.append(found.astype(np.float32))
             labels.append(label_array(chunk.labels, len(chunk)))
             ids += chunk.ids

@@ -157,7 +157,10 @@ def _file(path: Path) -> Iterator[Any]:
     except OSError as error:
         raise DataError(f"{path}: not an HDF5 file that can be read: {error}") from error
     with file:
-        yield file
+        try:
+            yield file
+        except MemoryError as error:
+            raise DataError(f"{path}: claims more than memory holds ({error})") from error
 
 
 def _dataset(place: Path, file: Any, name: str) -> Any:
@@ -169,6 +172,8 @@ def _dataset(place: Path, file: Any, name: str) -> Any:
             f"{place}: has no dataset {name!r}; it holds {listed(sorted(file)) or 'nothing'}. Expected 'features', "
             "'labels' and 'label_names', as 'roadworthy features' writes them"
         )
+    if found.external:  # raw bytes of any file on this machine
+        raise DataError(f"{place}: its {name!r} lie in another file, which is not opened; save them in it")
     return found
 
 
