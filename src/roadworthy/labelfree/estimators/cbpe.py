@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from roadworthy.labelfree.calibration import IsotonicCalibration
-from roadworthy.labelfree.domain import tell_apart
 from roadworthy.labelfree.estimators.base import (
     Estimate,
     estimators,
@@ -19,6 +18,7 @@ from roadworthy.labelfree.estimators.base import (
     labelled,
     of_confusion,
 )
+from roadworthy.labelfree.estimators.weighting import Weighting
 from roadworthy.labelfree.outputs import Outputs
 
 
@@ -49,7 +49,7 @@ class ExpectedConfusion:
 
 
 @dataclass(frozen=True, eq=False)
-class WeightedExpectedConfusion:
+class WeightedExpectedConfusion(Weighting):
     """The same, calibrated on source samples weighted by how common such samples are in the target.
 
     Example:
@@ -60,23 +60,11 @@ class WeightedExpectedConfusion:
     """
 
     name: str = "pape"
-    needs: frozenset[str] = frozenset({"features"})
-    source: Outputs | None = None
-    seed: int = 0
-
-    def fit(self, source: Outputs, *, seed: int = 0) -> Self:
-        """Keep the source; its weights depend on the target."""
-        labelled(self.name, source)
-        source.known_features(f"the estimator {self.name!r}")
-        return replace(self, source=source, seed=seed)
 
     def estimate(self, target: Outputs) -> Estimate:
         """Weight, calibrate, sum."""
-        source = fitted(self.name, self.source)
-        target.known_features(f"the estimator {self.name!r}")
-        domain = tell_apart(source, target, seed=self.seed)
-        near = source.take(domain.rows)
-        calibration = IsotonicCalibration.fit(near.probabilities, labelled(self.name, near), domain.weights)
+        near, weights = self.weighted(target)
+        calibration = IsotonicCalibration.fit(near.probabilities, labelled(self.name, near), weights)
         return of_confusion(self.name, expected_confusion(calibration.apply(target.probabilities), target.predicted))
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass
 
 import numpy as np
 
-from roadworthy.labelfree.domain import tell_apart
-from roadworthy.labelfree.estimators.base import Estimate, accuracy_alone, estimators, fitted, labelled, of_confusion
+from roadworthy.labelfree.estimators.base import Estimate, accuracy_alone, estimators, labelled, of_confusion
+from roadworthy.labelfree.estimators.weighting import Weighting
 from roadworthy.labelfree.outputs import Outputs
 
 
 @dataclass(frozen=True, eq=False)
-class ImportanceWeighted:
+class ImportanceWeighted(Weighting):
     """Source confusion matrix with the density ratios of a cross-fitted classifier of source and target.
 
     The effective number of source samples is in the note: weights that lie on a few samples say little.
@@ -27,27 +26,15 @@ class ImportanceWeighted:
     """
 
     name: str = "importance-weighted"
-    needs: frozenset[str] = frozenset({"features"})
-    source: Outputs | None = None
-    seed: int = 0
-
-    def fit(self, source: Outputs, *, seed: int = 0) -> Self:
-        """Keep the source; its weights depend on the target."""
-        labelled(self.name, source)
-        source.known_features(f"the estimator {self.name!r}")
-        return replace(self, source=source, seed=seed)
 
     def estimate(self, target: Outputs) -> Estimate:
         """Weight the source's confusion matrix."""
-        source = fitted(self.name, self.source)
-        target.known_features(f"the estimator {self.name!r}")
         if not len(target):
             return accuracy_alone(self.name, 0, target)
-        domain = tell_apart(source, target, seed=self.seed)
-        near = source.take(domain.rows)
+        near, weights = self.weighted(target)
         table = np.zeros((near.class_count, near.class_count))
-        np.add.at(table, (labelled(self.name, near), near.predicted), domain.weights)
-        effective = domain.weights.sum() ** 2 / (domain.weights**2).sum()
+        np.add.at(table, (labelled(self.name, near), near.predicted), weights)
+        effective = weights.sum() ** 2 / (weights**2).sum()
         return of_confusion(self.name, table, f"{effective:.0f} of {len(near)} source samples count in effect")
 
 

@@ -100,6 +100,16 @@ def judged(
     return Gate(name, status, float(value), ends[0], ends[1], expected, why)
 
 
+def feature_sides(name: str, evidence: Evidence, *, least: tuple[int, int]) -> tuple[np.ndarray, np.ndarray] | Gate:
+    """Return the features of source and target, or the gate that says what is missing of them."""
+    sides = evidence.features
+    if sides is None:
+        return not_run(name, NO_FEATURES)
+    if len(sides[0]) < least[0] or len(sides[1]) < least[1]:
+        return not_run(name, f"needs at least {least[0]} source and {least[1]} target samples")
+    return sides
+
+
 NO_FEATURES = "needs features of source and target, of the same width"
 NO_SOURCE = "needs labelled samples of the classifier's own domain (source)"
 FEW = 20

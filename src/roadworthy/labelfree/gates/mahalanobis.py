@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadworthy.labelfree.gates.base import FEW, NO_FEATURES, Evidence, Gate, gates, not_run
+from roadworthy.labelfree.gates.base import FEW, Evidence, Gate, feature_sides, gates
 from roadworthy.labelfree.gates.beyond import share_beyond
 from roadworthy.rng import numpy_generator
 
@@ -15,11 +15,9 @@ _ROWS = 5000
 @gates.register("mahalanobis", "share of samples beyond the source's range, by Mahalanobis distance of features")
 def mahalanobis_gate(evidence: Evidence) -> Gate:
     """Judge the share far from the source's mean, in units of its spread (Lee et al. 2018, without classes)."""
-    sides = evidence.features
-    if sides is None:
-        return not_run("mahalanobis", NO_FEATURES)
-    if len(sides[0]) < 2 * FEW or len(sides[1]) < FEW:
-        return not_run("mahalanobis", f"needs at least {2 * FEW} source and {FEW} target samples")
+    sides = feature_sides("mahalanobis", evidence, least=(2 * FEW, FEW))
+    if isinstance(sides, Gate):
+        return sides
     source, target = mahalanobis_scores(*sides, seed=evidence.seed)
     return share_beyond(
         "mahalanobis", source, target, what="the Mahalanobis distance", may_refuse=evidence.live is None

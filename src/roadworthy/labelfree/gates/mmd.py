@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from roadworthy.errors import InputError
-from roadworthy.labelfree.gates.base import FEW, NO_FEATURES, Evidence, Gate, gates, judged, not_run
+from roadworthy.labelfree.gates.base import FEW, Evidence, Gate, feature_sides, gates, judged
 from roadworthy.rng import numpy_generator
 
 _MOST = 500
@@ -112,11 +112,9 @@ def _squared(kernel: np.ndarray, first: np.ndarray, n: int) -> np.ndarray:
 @gates.register("mmd", "features of source and target against each other, by permutation")
 def mmd_gate(evidence: Evidence) -> Gate:
     """Warn where the features have changed; whether that harms, it does not say."""
-    sides = evidence.features
-    if sides is None:
-        return not_run("mmd", NO_FEATURES)
-    if min(map(len, sides)) < FEW:
-        return not_run("mmd", f"needs at least {FEW} samples on each side")
+    sides = feature_sides("mmd", evidence, least=(FEW, FEW))
+    if isinstance(sides, Gate):
+        return sides
     found = mmd_test(*sides, seed=evidence.seed)
     changed = found.p < _ALPHA
     return judged(

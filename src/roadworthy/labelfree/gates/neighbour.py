@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadworthy.labelfree.gates.base import FEW, NO_FEATURES, Evidence, Gate, gates, not_run
+from roadworthy.labelfree.gates.base import FEW, Evidence, Gate, feature_sides, gates
 from roadworthy.labelfree.gates.beyond import share_beyond
 from roadworthy.rng import numpy_generator
 
@@ -15,11 +15,9 @@ _ROWS = 2000
 @gates.register("neighbour", "share of samples farther from their source neighbours than source samples are")
 def neighbour_gate(evidence: Evidence) -> Gate:
     """Judge the share without source samples nearby (Sun et al. 2022)."""
-    sides = evidence.features
-    if sides is None:
-        return not_run("neighbour", NO_FEATURES)
-    if len(sides[0]) < 2 * FEW or len(sides[1]) < FEW:
-        return not_run("neighbour", f"needs at least {2 * FEW} source and {FEW} target samples")
+    sides = feature_sides("neighbour", evidence, least=(2 * FEW, FEW))
+    if isinstance(sides, Gate):
+        return sides
     source, target = neighbour_scores(*sides, seed=evidence.seed)
     return share_beyond(
         "neighbour",
