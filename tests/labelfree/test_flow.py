@@ -195,6 +195,7 @@ def test_wrong_settings_are_named_before_the_model_is_asked(wrong: dict[str, Any
             "3 classes, the target 2",
         ),
         ({"data": said(30, 0), "source": said(3, 0)}, "some hundred"),
+        ({"data": said(30, 0), "source": said(0, 0)}, "got 0 labelled samples"),
         ({"data": said(30, 0), "source": said(20, 0)}, "too few to make pseudo-targets"),
         ({"data": said(30, 0), "groups": [1] * 30}, "pass source= too"),
         ({"data": said(30, 0), "train": said(30, 1)}, "pass source="),

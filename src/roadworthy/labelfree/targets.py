@@ -226,7 +226,7 @@ def tilt_targets(
     order = drawn_rows(source, len(source), seed=seed, purpose="tilts")
     values = description(source)[order]
     spread = values.std(axis=0)
-    varied = spread > _ROUNDING * np.abs(values).max(axis=0)
+    varied = spread > _ROUNDING * np.abs(values).max(axis=0, initial=0)
     values = ((values - values.mean(axis=0)) / np.where(varied, spread, 1))[:, varied]
     size = len(source) // 2
     if size < least or not values.shape[1]:
