@@ -223,13 +223,15 @@ def tilt_targets(
         [45, 45]
     """
     source.known_labels("a pseudo-target")
+    size = len(source) // 2
+    if size < max(least, 1):
+        return []
     order = drawn_rows(source, len(source), seed=seed, purpose="tilts")
     values = description(source)[order]
     spread = values.std(axis=0)
-    varied = spread > _ROUNDING * np.abs(values).max(axis=0, initial=0)
+    varied = spread > _ROUNDING * np.abs(values).max(axis=0)
     values = ((values - values.mean(axis=0)) / np.where(varied, spread, 1))[:, varied]
-    size = len(source) // 2
-    if size < least or not values.shape[1]:
+    if not values.shape[1]:
         return []
     found = []
     for number in range(directions):
