@@ -86,6 +86,13 @@ def test_a_folder_of_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert not [note for note in record["notes"] if "no class" in note]
 
 
+def test_options_that_saved_outputs_leave_without_effect(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ("labelfree", "--target", saved / "target.npz", "--out", saved / "run")
+    for option in (("--passes", "5"), ("--perturbation", "rotation"), ("--discrepancy",)):
+        assert run(*given, *option) == 2
+        assert f"{option[0]}: no effect on saved outputs" in capsys.readouterr().err.replace("\n", " ")
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

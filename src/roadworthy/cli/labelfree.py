@@ -95,47 +95,64 @@ def labelfree(
         raise InputError(f"--out: {folder} is a file, expected a folder")
     judging: dict[str, Any] = {"reliability": reliability, "level": level, "half_width": half_width, "seed": seed}
     if target is not None and _is_saved(target):
-        result = judge(data=_saved(target, n, seed), source=_saved(source, None, seed), **judging)
-        finish(result, folder, as_json=as_json)
+        given = {"--passes": passes, "--strength": strength, "--corruptions": corruptions, "--layer": layer}
+        _without_effect(given | {"--perturbation": perturbation, "--discrepancy": discrepancy})
+        with claimed(folder):
+            result = judge(data=_saved(target, n, seed), source=_saved(source, None, seed), **judging)
+            written(result, folder, as_json=as_json)
         return
     if source is not None:
         raise InputError("--source takes saved outputs, and then --target does too: a file of outputs")
-    subject = load_subject(
-        data, model, weights, normalize, n=None, size=size, channels=channels, seed=seed, device=device
-    )
-    known, unknown = _splits(subject, target, size=size, channels=channels, n=n, seed=seed)
-    kind = None if perturbation == "none" else perturbation
-    with bar("samples") as progress:
-        result = judge(
-            subject.model,
-            unknown,
-            source=known,
-            train=subject.data.train if discrepancy else None,
-            perturbation=kind,
-            passes=passes,
-            strength=strength,
-            corruptions=None
-            if corruptions is None
-            else []
-            if corruptions == "none"
-            else parse_list(corruptions, "corruptions"),
-            classes=subject.data.classes,
-            features=layer,
-            device=subject.device,
-            max_batch=max_batch,
-            progress=progress,
-            **judging,
+    with claimed(folder):  # at once: what another process is at is found before hours of work
+        subject = load_subject(
+            data, model, weights, normalize, n=None, size=size, channels=channels, seed=seed, device=device
         )
-    finish(result, folder, as_json=as_json)
+        known, unknown = _splits(subject, target, size=size, channels=channels, n=n, seed=seed)
+        with bar("samples") as progress:
+            result = judge(
+                subject.model,
+                unknown,
+                source=known,
+                train=subject.data.train if discrepancy else None,
+                perturbation=None if perturbation == "none" else perturbation,
+                passes=passes,
+                strength=strength,
+                corruptions=_names(corruptions),
+                classes=subject.data.classes,
+                features=layer,
+                device=subject.device,
+                max_batch=max_batch,
+                progress=progress,
+                **judging,
+            )
+        written(result, folder, as_json=as_json)
 
 
-def finish(result: LabelFree, folder: Path, *, as_json: bool) -> None:
-    """Write everything into the folder and print what was found."""
+def _names(corruptions: str | None) -> list[str] | None:
+    """Read the names of corruptions: all, or none of them."""
+    if corruptions is None:
+        return None
+    return [] if corruptions == "none" else parse_list(corruptions, "corruptions")
+
+
+_DEFAULTS = {"--perturbation": "gaussian", "--passes": 30, "--layer": "penultimate", "--discrepancy": False}
+
+
+def _without_effect(given: dict[str, Any]) -> None:
+    """Refuse options that saved outputs leave nothing to do for."""
+    idle = [name for name, value in given.items() if value != _DEFAULTS.get(name)]
+    if idle:
+        raise InputError(
+            f"{', '.join(idle)}: no effect on saved outputs, which no model is asked about; leave them out"
+        )
+
+
+def written(result: LabelFree, folder: Path, *, as_json: bool) -> None:
+    """Write everything into a folder that is claimed, and print what was found."""
     from roadworthy.report.labelfree import labelfree_report
 
-    with claimed(folder):
-        result.save(folder)
-        page = labelfree_report(result, folder / PAGE)
+    result.save(folder)
+    page = labelfree_report(result, folder / PAGE)
     if as_json:
         print_json({**result.as_dict(), "files": {PAGE: str(page), "folder": str(folder)}})
     else:

@@ -125,6 +125,8 @@ class LabelFree:
     def save(self, folder: str | Path) -> Path:
         """Write everything into a folder; an earlier result there lasts until all of this is written.
 
+        The files are then moved one by one: killed within that moment, the folder has no head and is not read.
+
         Files: ``labelfree.json``, ``samples.parquet``, ``target.npz`` (what the classifier says of the samples),
         ``plan.csv`` (which samples to label; a plan that lies there with labels is left alone), ``pictures.npz``.
 
