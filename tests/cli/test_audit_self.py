@@ -18,6 +18,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str,
     return int(stop.value.code or 0), captured.out, captured.err
 
 
+@pytest.mark.slow
 def test_own_data_are_tested_by_what_needs_no_truth(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,6 +102,7 @@ def test_road_by_name_is_road(command) -> None:
     assert json.loads(out)["readout"] == "top1"
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_table_and_another_does_not(command, tmp_path: Path) -> None:
     for name, seed in (("a", "0"), ("b", "0"), ("c", "1")):
         assert command("road", *SMALL, "--out", name, "--seed", seed)[0] == 0
@@ -167,6 +168,7 @@ def test_options_are_checked_before_anything_is_trained(command, monkeypatch: py
         assert command("road", *wrong)[0] == 2
 
 
+@pytest.mark.slow
 def test_a_model_at_chance_can_be_run_on_purpose(command, tmp_path: Path) -> None:
     (tmp_path / "nets.py").write_text(
         "import torch\n\ndef blind():\n    torch.manual_seed(0)\n"
@@ -224,7 +226,8 @@ def test_sources_lists_everything(command) -> None:
     code, out, _ = command("sources", "--json")
     assert code == 0
     found = json.loads(out)
-    assert set(found) == {"data sets", "models", "methods", "imputers", "strategies", "recipes"}
+    explained = {"data sets", "models", "methods", "imputers", "strategies", "recipes"}
+    assert set(found) == explained | {"perturbations", "corruptions", "estimators of accuracy"}
     assert {"digits", "folder", "parquet", "planted"} <= set(found["data sets"])
     assert {"ig", "ig-sg", "gb-var", "lrp", "random", "sobel"} <= set(found["methods"])
     assert {"noisy-linear", "mean", "zero", "blur"} <= set(found["imputers"])

@@ -30,6 +30,7 @@ def test_the_correlations_are_reproduced(variant: str) -> None:
     assert baseline == pytest.approx(-ours, abs=0.02)  # the classifier's own score says as much
 
 
+@pytest.mark.slow
 def test_the_correlations_of_two_draws_are_near() -> None:
     for variant, expected in MEASURED.items():
         assert correlations(variant, 2)[0] == pytest.approx(expected, abs=0.06)

@@ -74,8 +74,6 @@ def features(
             device=place,
             progress=progress,
         )
-    if split != "test":
-        say("training samples are among them: a network that was trained on these flatters rank-k (--split test)")
     if n is not None:
         loaded = Data(loaded.name, loaded.train.take(n, seed), loaded.test.take(n, seed), loaded.classes)
     samples = {"train": loaded.train, "test": loaded.test, "both": loaded}[split]

@@ -45,12 +45,12 @@ class Estimate:
     def to_dict(self) -> dict[str, Any]:
         """Return what ``--plan --json`` prints of it."""
         return {
-            "seconds": round(self.seconds, 1),
-            "seconds_of_work": round(sum(self.work.values()), 1),
+            "seconds": round(self.seconds, 3),
+            "seconds_of_work": round(sum(self.work.values()), 3),
             "workers": self.workers,
             "bytes": sum(self.disk.values()),
             "bytes_of": dict(self.disk),
-            "probe_seconds": round(self.probe, 1),
+            "probe_seconds": round(self.probe, 3),
             "counted": list(self.counted),
         }
 

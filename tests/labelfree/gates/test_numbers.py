@@ -152,6 +152,7 @@ def test_classes_in_effect() -> None:
     assert classes_in_effect(np.arange(12) % 4, 7) == 4.0
 
 
+@pytest.mark.slow
 def test_false_alarms_under_the_null_are_few() -> None:
     alarms: dict[str, int] = {}
     for seed in range(20):
