@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from roadworthy.cli.claim import claimed
-from roadworthy.cli.console import bar, out, print_json, say
+from roadworthy.cli.console import bar, out, print_json
 from roadworthy.cli.options import (
     ChannelsOption,
     DataOption,
