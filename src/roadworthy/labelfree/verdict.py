@@ -59,8 +59,8 @@ def percent(share: float | None, digits: int = 0) -> str:
     """Return a share in per cent, or a dash where it is not known.
 
     Example:
-        >>> percent(0.8765), percent(0.8765, 1), percent(None)
-        ('88 %', '87.7 %', '–')
+        >>> percent(0.8761), percent(0.8761, 1), percent(None)
+        ('88 %', '87.6 %', '–')
     """
     return "–" if share is None else f"{100 * share:.{digits}f} %"
 
