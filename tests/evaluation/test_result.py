@@ -149,7 +149,7 @@ def test_old_and_new_files_are_never_read_together(result, tmp_path, monkeypatch
         moved.append(target)
         real(source, target)
 
-    monkeypatch.setattr("roadworthy.evaluation.result_files.os.replace", stopped)
+    monkeypatch.setattr("roadworthy.files.os.replace", stopped)
     with pytest.raises(KeyboardInterrupt):
         result.save(tmp_path)
     with pytest.raises(DataError, match=r"result\.json is missing"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ from roadworthy.errors import DataError, InputError
 from roadworthy.evaluation.result import COST, FORMAT, READOUTS, Result, Scores, Sheet, no_cost
 from roadworthy.evaluation.result_checks import check_sweep, checked_head, checked_scores, checked_sheet
 from roadworthy.evaluation.withheld import withheld_by_gate, without_withheld
+from roadworthy.files import write_together
 
 _SHEET_ARRAYS = ("labels", "images", "maps", "copies", "answers")
 _SHEET_BYTES = 2**30  # many times what an evaluation keeps; a file that claims more is not one
@@ -45,25 +45,8 @@ def write_result(result: Result, path: str | Path) -> Path:
         raise InputError(f"save: {error}") from error
     text = json.dumps(head, indent=1)
     files["result.json"] = lambda file: file.write_text(text, encoding="utf8")
-    _all_at_once(folder, files)
+    write_together(folder, files, head="result.json", optional=("sheet.npz",))
     return folder
-
-
-def _all_at_once(folder: Path, files: dict[str, Callable[[Path], Any]]) -> None:
-    """Write every file beside its place, then move all: an older result there lasts until all of this is written."""
-    beside = {name: _beside(folder / name) for name in files}
-    try:
-        for name, write in files.items():
-            write(beside[name])
-        # gone first and back last: without it the folder is not read, so old and new files are never taken together
-        (folder / "result.json").unlink(missing_ok=True)
-        if "sheet.npz" not in files:
-            (folder / "sheet.npz").unlink(missing_ok=True)
-        for name, written in beside.items():
-            os.replace(written, folder / name)
-    finally:
-        for written in beside.values():
-            written.unlink(missing_ok=True)
 
 
 def handed_on(result: Result, ranking: pd.DataFrame) -> pd.DataFrame:
@@ -100,10 +83,6 @@ def read_result(path: str | Path) -> Result:
         missing=head.get("missing", []),
         audit=head.get("audit", {}),
     )
-
-
-def _beside(path: Path) -> Path:
-    return path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
 
 
 def _head(result: Result) -> dict[str, Any]:

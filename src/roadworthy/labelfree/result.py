@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -15,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from roadworthy.errors import DataError, InputError, RoadworthyWarning, listed
+from roadworthy.files import write_together
 from roadworthy.labelfree.outputs import Outputs
 from roadworthy.labelfree.saved import read_outputs, write_outputs
 
@@ -148,7 +148,7 @@ class LabelFree:
             files[PICTURES] = lambda file: np.savez_compressed(file, **held)
         head = json.dumps({"format": FORMAT, **self.record}, indent=1)
         files[HEAD] = lambda file: file.write_text(head, encoding="utf8")
-        _all_at_once(place, files)
+        write_together(place, files, head=HEAD, optional=(PICTURES,))
         if self.plan is not None:
             self.plan.save(place / PLAN)
         return place
@@ -247,19 +247,3 @@ def _read_pictures(path: Path) -> Pictures:
         raise DataError(f"{path}: claims {size} bytes, more than pictures of a result take; run the evaluation again")
     with np.load(path, allow_pickle=False) as held:
         return Pictures(tuple(held["ids"].tolist()), tuple(held["band"].tolist()), held["clean"], held["perturbed"])
-
-
-def _all_at_once(folder: Path, files: dict[str, Callable[[Path], Any]]) -> None:
-    """Write every file beside its place, then move all; the head goes first and comes back last."""
-    beside = {name: folder / f".{os.getpid()}.{name}" for name in files}
-    try:
-        for name, write in files.items():
-            write(beside[name])
-        (folder / HEAD).unlink(missing_ok=True)
-        if PICTURES not in files:
-            (folder / PICTURES).unlink(missing_ok=True)
-        for name, written in beside.items():
-            os.replace(written, folder / name)
-    finally:
-        for written in beside.values():
-            written.unlink(missing_ok=True)
