@@ -204,6 +204,20 @@ class TestFailures:
         assert checkpoint.read_bytes() == written
 
     @pytest.mark.slow
+    def test_what_an_interpreter_does_at_its_end_cannot_fail_a_training_that_is_done(self) -> None:
+        # stands for gloo's threads, which may abort a process whose interpreter is taken down
+        code = (
+            "(__import__('multiprocessing').parent_process() "
+            "and __import__('atexit').register(__import__('os').abort), __import__('copy').deepcopy(net))[1]"
+        )
+        made = functools.partial(eval, code, {"net": net()})
+        seen: list[int] = []
+        model, history = fit_distributed(made, samples(), processes=2, recipe=RECIPE, seed=5, progress=seen.append)
+        assert len(history.loss) == RECIPE.epochs
+        assert sum(seen) == 45 * RECIPE.epochs
+        assert not close(model, net())
+
+    @pytest.mark.slow
     def test_an_error_in_a_process_is_told(self) -> None:
         images = torch.full((8, 1, 8, 8), float("nan"))
         with pytest.raises(RoadworthyError, match="failed: .*SolverError: fit: the loss is nan"):

@@ -6,7 +6,9 @@ import contextlib
 import datetime
 import json
 import multiprocessing
+import os
 import queue
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -195,6 +197,21 @@ def _worker(
             write_weights(model, Path(folder) / "model.safetensors", {})
             (Path(folder) / "history.json").write_text(json.dumps(asdict(history)), encoding="utf8")
         torch.distributed.barrier()
+    _leave(reports)
+
+
+def _leave(reports: Any) -> None:
+    """End this process, whose work is done, without taking the interpreter down.
+
+    Gloo's threads may hold tensors of Python's beyond the end of the group; where they let go of them while the
+    interpreter is finalised, the process is aborted (SIGABRT).
+    """
+    if reports is not None:
+        reports.close()
+        reports.join_thread()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 @contextlib.contextmanager
