@@ -13,7 +13,14 @@ from roadworthy.report.text import asset, escape, json_block
 
 
 def page_text(
-    title: str, about: str, opening: str, sections: Sequence[tuple[str, str, str]], *, data: Any, script: str
+    title: str,
+    about: str,
+    opening: str,
+    sections: Sequence[tuple[str, str, str]],
+    *,
+    lead: str = "",
+    data: Any = None,
+    script: str | None = None,
 ) -> str:
     """Return a whole page that needs no other file and makes no request.
 
@@ -22,14 +29,15 @@ def page_text(
         about: the line below it, HTML.
         opening: verdict and tiles, HTML.
         sections: (id, heading as plain text, HTML) in order; each is linked from the top.
+        lead: what the page is about, in a sentence for a reader who knows none of its words; plain text.
         data: what the script draws from, JSON.
-        script: asset that runs in the page, besides plotly.js.
+        script: asset that draws with plotly.js; without one the page has no chart, and plotly.js stays out.
     """
-    from plotly.offline import get_plotlyjs
-
-    scripts = [get_plotlyjs(), asset("theme.js"), asset(script)]
+    drawing = [] if script is None else [_plotly(), asset(script)]
+    scripts = [*drawing[:1], asset("theme.js"), *drawing[1:]]
     parts = {
         "title": escape(title),
+        "lead": f'<p class="lead">{escape(lead)}</p>' if lead else "",
         "about": about,
         "style": asset("page.css"),
         "verdict": opening,
@@ -43,10 +51,19 @@ def page_text(
         "policy": _policy(scripts),
     }
     size = sum(len(part.encode("utf8")) for part in parts.values())
-    parts["size"] = (
-        f"{size / 1e6:.1f} MB, of which {len(scripts[0].encode('utf8')) / 1e6:.1f} MB are the library plotly.js"
-    )
+    library = f", of which {_megabytes(drawing[0])} are the library plotly.js" if drawing else ""
+    parts["size"] = f"{size / 1e6:.1f} MB{library}"
     return Template(asset("page.html")).substitute(parts)
+
+
+def _plotly() -> str:
+    from plotly.offline import get_plotlyjs
+
+    return get_plotlyjs()
+
+
+def _megabytes(text: str) -> str:
+    return f"{len(text.encode('utf8')) / 1e6:.1f} MB"
 
 
 def _policy(scripts: list[str]) -> str:
