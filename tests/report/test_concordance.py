@@ -20,8 +20,8 @@ from roadworthy.report.concordance import (
     oddities,
     overall,
     spread,
-    write_concordance,
 )
+from roadworthy.report.concordance_page import write_concordance
 from roadworthy.report.text import asset, number
 from roadworthy.statistics import Concordance, Source, concordance
 
@@ -84,7 +84,7 @@ def test_another_statistic_can_be_shown(found: Concordance) -> None:
 
 def test_what_is_undefined_is_a_dash_without_colour(undefined: Concordance) -> None:
     page = Page(concordance_section(undefined))
-    assert page.rows[:2] == [["", "real"], ["real", "1.00"]]
+    assert page.rows[:2] == [["source", "real"], ["real", "1.00"]]
     assert "Not shown:flat: every method has the same score everywhere." in page.text
     assert page.text.startswith("Left out, for it gives every method the same score everywhere: flat.")
     assert overall(undefined).startswith(
@@ -150,9 +150,13 @@ def test_files_are_valid_and_the_same_every_time(found: Concordance, tmp_path: P
             image.verify()
     else:
         page = Page(first.decode("utf8"))
-        assert page.scripts == []
+        assert len(page.scripts) == 2  # the data, which are none, and light and dark
         assert {tag for tag, _ in page.tags} <= TAGS
         assert "default-src 'none'" in first.decode("utf8")
+        assert "plotly" not in first.decode("utf8")
+        assert page.text.index("Verdict") < page.text.index(spread(found)) < page.text.index("Every pair")
+        files = {a["download"] for tag, a in page.tags if tag == "a" and "download" in a}
+        assert files == {"pairs.csv", "ranks.csv", "agreement.svg"}
         assert "6 methods · 300 samples" in page.text
 
 

@@ -43,7 +43,7 @@ def agreement(
     One run is enough if it has both orders or several judges or imputers.
     """
     from roadworthy.evaluation.concordance import concordance_of
-    from roadworthy.report.concordance import write_concordance
+    from roadworthy.report.concordance_page import write_concordance
 
     found = concordance_of(_results(runs), by=by, pairing=pairing, seed=seed)
     written = None if out_file is None else write_concordance(found, out_file)

@@ -1,18 +1,15 @@
-"""The agreement of strategies as a heat map: a section of a page, a page of its own, and a figure."""
+"""The agreement of strategies as a heat map: a section of a page, and a figure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from roadworthy.errors import InputError
-from roadworthy.files import replacing
-from roadworthy.report.figures import write_figure
 from roadworthy.report.tables import head_cell, interval, name, row_head, table
-from roadworthy.report.text import asset, clean, escape, listed, number, p_value, percent
+from roadworthy.report.text import clean, escape, listed, number, p_value, percent
 from roadworthy.statistics import Concordance, Matrix
 
 if TYPE_CHECKING:
@@ -48,8 +45,13 @@ def concordance_section(found: Concordance, statistic: str = "spearman") -> str:
         InputError: an unknown statistic.
     """
     said = "".join(f"<p>{escape(sentence)}</p>" for sentence in (*oddities(found), spread(found), overall(found)))
+    return said + concordance_tables(found, statistic)
+
+
+def concordance_tables(found: Concordance, statistic: str = "spearman") -> str:
+    """Return the heat map and what is folded away below it, without the sentences; as :func:`concordance_section`."""
     return (
-        f"{said}{_heat_map(found, _checked(statistic))}"
+        f"{_heat_map(found, _checked(statistic))}"
         f"<details><summary>Every pair</summary>{_pairs(found)}</details>"
         f"<details><summary>Ranks of the methods</summary>{_ranks(found)}</details>"
     )
@@ -93,33 +95,6 @@ def concordance_figure(found: Concordance, statistic: str = "spearman") -> Figur
     axes.set_title(f"{STATISTICS[statistic]}; W = {number(found.w, 2)}", fontsize=9)
     figure.colorbar(picture, ax=axes, shrink=0.7).ax.tick_params(labelsize=8)
     return figure
-
-
-def write_concordance(found: Concordance, path: str | Path, statistic: str = "spearman") -> Path:
-    """Write the heat map to a file, in one step.
-
-    Args:
-        found: what was compared.
-        path: ``.html`` for a page with all numbers, that needs no other file and makes no request; ``.svg`` or
-            ``.png`` for the figure. Folders on the way are made.
-        statistic: as in :func:`concordance_section`.
-
-    Returns:
-        The path.
-
-    Raises:
-        InputError: another kind of file.
-    """
-    target = Path(path).expanduser()
-    kind = target.suffix.lower().removeprefix(".")
-    if kind not in ("html", "svg", "png"):
-        raise InputError(f"write_concordance: {target} came, expected a file that ends in .html, .svg or .png")
-    with replacing(target) as beside:
-        if kind == "html":
-            beside.write_text(_page(found, statistic), encoding="utf8")
-        else:
-            write_figure(concordance_figure(found, statistic), beside, kind)
-    return target
 
 
 def overall(found: Concordance) -> str:
@@ -192,7 +167,7 @@ def _heat_map(found: Concordance, statistic: str) -> str:
     shown = ranking_sources(found)
     if not shown:
         return ""
-    head = [head_cell("", "left"), *(f'<th scope="col">{name(found.sources[i])}</th>' for i in shown)]
+    head = [head_cell("source", "left"), *(f'<th scope="col">{name(found.sources[i])}</th>' for i in shown)]
     rows = []
     for i in shown:
         cells = "".join(_cell(found, chosen, i, j) for j in shown)
@@ -265,22 +240,6 @@ def _ranks(found: Concordance) -> str:
 
 def _cells(texts: Iterable[str]) -> str:
     return "".join(f"<td>{text}</td>" for text in texts)
-
-
-def _page(found: Concordance, statistic: str) -> str:
-    title = "Do the strategies agree?"
-    policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-    units = f"{number(found.n)} samples" if found.n else "over trainings"
-    return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<meta name="color-scheme" content="light dark">\n<title>{title}</title>\n'
-        f"<style>{asset('page.css')}</style>\n"
-        f'</head><body><header><div><h1>{title}</h1><p class="muted">{len(found.sources)} sources · '
-        f"{len(found.methods)} methods · {units}</p></div></header>\n"
-        f"<main>{concordance_section(found, statistic)}</main></body></html>\n"
-    )
 
 
 def _short(text: str) -> str:
