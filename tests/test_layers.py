@@ -29,6 +29,7 @@ LEVELS = {
             "forward",
             "tfrecord",
             "lifeline",
+            "markup",
             "yaml_files",
         ),
         0,
@@ -36,9 +37,11 @@ LEVELS = {
     **dict.fromkeys(STAGES, 1),
     "evaluation": 2,
     "labelfree": 2,
+    "comparison": 3,
     "probe": 3,
     "sweep": 3,
     "report": 4,
+    "tracking": 4,
     "cli": 5,
 }
 

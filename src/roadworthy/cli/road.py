@@ -214,8 +214,8 @@ def _as_saved(found: Any, name: str) -> Any:
 
 def show(result: Result, written: dict[str, Path]) -> None:
     """Print the verdict, the ranking and where the report lies."""
+    from roadworthy.evaluation.words import judges_in_words
     from roadworthy.report import verdict
-    from roadworthy.report.words import judges_in_words
 
     ranking = result.ranking()
     asked = judges_in_words(result.views)

@@ -136,6 +136,16 @@ class Result:
     # rankings and curves cost seconds on large results, and a report asks for each several times
     _known: dict[str, pd.DataFrame] = field(default_factory=dict, init=False, repr=False, compare=False)
 
+    def __repr__(self) -> str:
+        from roadworthy.evaluation.notebook import line_of
+
+        return line_of(self)
+
+    def _repr_html_(self) -> str:
+        from roadworthy.evaluation.notebook import card_of
+
+        return card_of(self)
+
     @property
     def n(self) -> int:
         """Number of samples."""

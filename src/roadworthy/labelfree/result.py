@@ -70,6 +70,11 @@ class LabelFree:
         value, low, high = self.accuracy
         return f"LabelFree(n={self.n}, accuracy={value:.3f} ({low:.3f} to {high:.3f}))"
 
+    def _repr_html_(self) -> str:
+        from roadworthy.labelfree.notebook import card_of
+
+        return card_of(self)
+
     @property
     def n(self) -> int:
         """Number of samples."""

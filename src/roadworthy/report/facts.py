@@ -7,29 +7,14 @@ import pandas as pd
 
 from roadworthy import statistics
 from roadworthy.evaluation.result import Result
+from roadworthy.evaluation.standing import above_chance as above_chance
+from roadworthy.evaluation.standing import chance as chance
+from roadworthy.evaluation.standing import class_count as class_count
+from roadworthy.evaluation.standing import labelled as labelled
+from roadworthy.evaluation.standing import shown_ranking as shown_ranking
+from roadworthy.evaluation.standing import within_range as within_range
+from roadworthy.evaluation.words import READOUTS, OrderWords, ReadoutWords, order_words, readout_words
 from roadworthy.report.text import number
-from roadworthy.report.words import READOUTS, OrderWords, ReadoutWords, order_words, readout_words
-
-
-def class_count(result: Result) -> int:
-    """Number of classes of the model; where not recorded, as many as names, labels and answers show, at least 2."""
-    recorded = result.settings.get("classes")
-    if isinstance(recorded, int) and recorded > 1:
-        return recorded
-    scores = result.scores
-    seen = [int(np.max(values)) for values in (scores.labels, scores.targets, scores.predicted) if len(values)]
-    return max(2, len(result.classes), *(top + 1 for top in seen))
-
-
-def chance(result: Result) -> float:
-    """Accuracy of guessing: 1 / number of classes."""
-    return 1 / class_count(result)
-
-
-def above_chance(result: Result) -> bool:
-    """Whether the intact accuracy is clearly above chance (5 %); without labels there is none to judge: True."""
-    correct = round(result.intact_accuracy * result.n)
-    return not labelled(result) or statistics.above_chance(correct, result.n, class_count(result))
 
 
 def failed_trainings(result: Result) -> int:
@@ -61,21 +46,6 @@ def interval_kind(result: Result) -> str:
     return "t-interval" if result.unit == "trainings" else "bootstrap interval"
 
 
-def within_range(frame: pd.DataFrame, readout: str, lowest: float = 0.0) -> pd.DataFrame:
-    """Cut the columns low and high off where values end, at ``lowest`` and 1; a logit has no ends.
-
-    A t-interval over few trainings reaches beyond. What is cut off is impossible, so the rest covers as often.
-    """
-    if readout == "logit":
-        return frame
-    return frame.assign(**{column: frame[column].clip(lowest, 1) for column in ("low", "high")})
-
-
-def shown_ranking(ranking: pd.DataFrame, readout: str) -> pd.DataFrame:
-    """Cut the intervals of a ranking off where its score ends: a gain is in [-1, 1], an area in [0, 1]."""
-    return within_range(ranking, readout, -1.0 if {"morf_area", "lerf_area"} <= set(ranking.columns) else 0.0)
-
-
 def interval_notes(frame: pd.DataFrame, shown: pd.DataFrame, *, lowest: str = "0") -> str:
     """Say of intervals what a reader would wonder about: that they are cut off, or not there.
 
@@ -92,13 +62,6 @@ def interval_notes(frame: pd.DataFrame, shown: pd.DataFrame, *, lowest: str = "0
     if missing.any() and (frame.get("n", pd.Series(2, frame.index)) > 1).all():
         notes += " No interval (–) where all trainings give the same number: a few that agree do not show the spread."
     return notes
-
-
-def labelled(result: Result) -> bool:
-    """Whether hits are counted against labels that were given, not against the model's own intact answers."""
-    if "labels" in result.settings:
-        return bool(result.settings["labels"] == "given")
-    return not any(warning.startswith("no labels were given") for warning in result.warnings)
 
 
 def words_of(result: Result, readout: str) -> ReadoutWords:

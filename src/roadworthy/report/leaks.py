@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from roadworthy.evaluation.result import Result
+from roadworthy.evaluation.words import order_words
 from roadworthy.report.audits import Leakage, LeakVerdict, MaskRow
 from roadworthy.report.text import clean, number, percent
-from roadworthy.report.words import order_words
 
 
 def reach(result: Result, audit: Leakage) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 
 from roadworthy.errors import InputError
 from roadworthy.evaluation.result import Result, load_result
+from roadworthy.evaluation.words import judges_in_words, orders_in_words
 from roadworthy.files import replacing
 from roadworthy.labelfree.result import HEAD, LabelFree
 from roadworthy.report import sections
@@ -16,7 +17,6 @@ from roadworthy.report.material import Material
 from roadworthy.report.opening import opening
 from roadworthy.report.shell import page_text
 from roadworthy.report.text import escape, number
-from roadworthy.report.words import judges_in_words, orders_in_words
 
 
 def report(
@@ -24,8 +24,11 @@ def report(
 ) -> Path:
     """Write one HTML file that reports a result: the verdict in two sentences, then everything it rests on.
 
-    The file needs nothing else, makes no request, and works offline: plotly.js (about 4.8 MB) is inside, pictures
-    of samples take at most 6 MB. It states its own size. Without scripts it shows the curves as a picture.
+    The file needs nothing else, makes no request, and works offline. It states its own size, which is bounded
+    whatever the number of samples: plotly.js is about 4.8 MB, pictures of samples take at most 6 MB, the numbers of
+    every sample at most 3 MB (of more samples than fit, evenly chosen ones), and curves of each judge and fill at
+    most 1 MB; the rest grows with methods, shares, classes and settings alone. Without scripts the curves are a
+    picture, and the samples kept for pictures are there.
 
     Args:
         result_or_path: a result of an evaluation or of label-free evaluation, or the folder it was saved in.
@@ -70,7 +73,7 @@ def _page(material: Material, title: str | None) -> str:
         opening(material.main, {key: heading for key, heading, _ in shown}),
         shown,
         data=chart_data(material),
-        script="page.js",
+        script=("page.js", "explorer.js"),
     )
 
 

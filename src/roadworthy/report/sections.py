@@ -11,9 +11,11 @@ from roadworthy.evaluation.concordance import concordance_of
 from roadworthy.evaluation.result import Result
 from roadworthy.evaluation.result_files import handed_on
 from roadworthy.evaluation.withheld import pairs_without_withheld, withheld_by_gate
+from roadworthy.evaluation.words import orders_in_words
 from roadworthy.report import audit_sections, retrained, tables
 from roadworthy.report.chart import switches
 from roadworthy.report.concordance import concordance_section
+from roadworthy.report.explorer import explorer_section
 from roadworthy.report.facts import interval_kind, units_of, within_range
 from roadworthy.report.fidelity import fidelity_section
 from roadworthy.report.figures import curves_figure, write_figure
@@ -22,7 +24,6 @@ from roadworthy.report.sheet import sheet_section
 from roadworthy.report.text import asset, escape, number, percent
 from roadworthy.report.traps import traps_section
 from roadworthy.report.views import views_section
-from roadworthy.report.words import orders_in_words
 from roadworthy.statistics import pairwise_table
 
 _ONE_TRAINING = (
@@ -52,7 +53,7 @@ def all_sections(material: Material) -> list[tuple[str, str, str]]:
         ("traps", "Traps that were looked for", traps_section(material.main)),
         ("road", "Beside ROAD, which trains nothing", retrained.beside_section(material)),
         ("cost", "Cost", retrained.cost_section(result)),
-        ("samples", "Samples", "" if result.sheet is None else sheet_section(result, result.sheet)),
+        ("samples", "Samples", _samples(material)),
         ("methods", "The maps themselves", _methods(result)),
         ("settings", "Settings and provenance", _settings(result)),
         ("reading", "How to read this", asset(f"reading{'-retrained' if result.retrained else ''}.html")),
@@ -129,6 +130,11 @@ def _strategies(material: Material) -> str:
     if not material.main.views or len(material.result.methods) < 2:
         return ""
     return concordance_section(concordance_of({"": material.result}))
+
+
+def _samples(material: Material) -> str:
+    sheet = material.result.sheet
+    return explorer_section(material) + ("" if sheet is None else sheet_section(material.result, sheet))
 
 
 def _methods(result: Result) -> str:

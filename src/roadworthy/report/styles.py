@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-CONTROLS = ("random", "sobel", "center", "constant")
+from roadworthy.evaluation.standing import is_control as is_control
 
 # Okabe and Ito's hues, darkened or lightened until the line stands 3:1 or more against its background
 _COLOURS = (
@@ -32,16 +32,6 @@ class Style:
     dark: str
     dash: str
     marker: str
-
-
-def is_control(name: str) -> bool:
-    """Return whether a method is a control, which a real method should beat.
-
-    Example:
-        >>> is_control("sobel"), is_control("inverse:ig"), is_control("ig")
-        (True, True, False)
-    """
-    return name in CONTROLS or name.startswith("inverse:")
 
 
 def method_styles(methods: list[str]) -> dict[str, Style]:

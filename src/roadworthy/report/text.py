@@ -6,32 +6,12 @@ import html
 import importlib.resources
 import json
 import math
-import re
-from numbers import Integral
 from typing import Any
 
-# control characters, lone surrogates and the marks that reorder text: a name must not change how others read
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
-def clean(value: object) -> str:
-    """Return ``value`` as text without control characters, lone surrogates and marks that reorder text.
-
-    Example:
-        >>> clean("a\\x00b")
-        'a\ufffdb'
-    """
-    return _UNPRINTABLE.sub("\ufffd", str(value))
-
-
-def escape(value: object) -> str:
-    """Return ``value`` as text that is safe in HTML, between tags and inside quoted attributes.
-
-    Example:
-        >>> escape('<b> & "x"')
-        '&lt;b&gt; &amp; &quot;x&quot;'
-    """
-    return html.escape(clean(value), quote=True)
+from roadworthy.markup import clean as clean
+from roadworthy.markup import escape as escape
+from roadworthy.markup import number as number
+from roadworthy.markup import percent as percent
 
 
 def chart_text(value: object) -> str:
@@ -55,23 +35,6 @@ def json_block(data: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def number(value: object, digits: int = 3) -> str:
-    """Return a number with a fixed count of decimals and a true minus sign; ``–`` where it is undefined.
-
-    Example:
-        >>> number(-0.12345), number(float("nan")), number(3), number(-0.0001)
-        ('−0.123', '–', '3', '0.000')
-    """
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return "–"
-    if isinstance(value, Integral):  # of Python or NumPy
-        return f"{int(value):,}".replace(",", "\u202f").replace("-", "−")
-    shown = f"{float(value):.{digits}f}"  # type: ignore[arg-type]
-    if not float(shown):
-        shown = shown.lstrip("-")
-    return shown.replace("-", "−")
-
-
 def signed(value: float, digits: int = 3) -> str:
     """Return a difference with its sign.
 
@@ -81,18 +44,6 @@ def signed(value: float, digits: int = 3) -> str:
     """
     shown = number(float(value), digits)
     return f"+{shown}" if value > 0 and float(f"{value:.{digits}f}") else shown
-
-
-def percent(value: float) -> str:
-    """Return a share in percent, without decimals that say nothing.
-
-    Example:
-        >>> percent(0.1), percent(0.875), percent(float("nan"))
-        ('10\xa0%', '87.5\xa0%', '–')
-    """
-    if math.isnan(value):
-        return "–"
-    return f"{100 * value:.1f}".removesuffix(".0") + "\u00a0%"
 
 
 def duration(seconds: float) -> str:

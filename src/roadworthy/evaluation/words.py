@@ -1,4 +1,4 @@
-"""The words of the report: what an order, a readout and a column is called, once for text, page and figures."""
+"""The words of reports and tables: what an order, a readout and a column is called, once for all of them."""
 
 from __future__ import annotations
 
