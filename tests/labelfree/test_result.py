@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
 
@@ -128,3 +129,22 @@ def test_what_cannot_be_read_is_named(found: LabelFree, tmp_path: Path) -> None:
     file.write_text("")
     with pytest.raises(InputError, match="is a file"):
         found.save(file)
+
+
+def test_it_shows_its_verdict_in_a_notebook(found: LabelFree) -> None:
+    html = found._repr_html_()
+    text = "".join(ET.fromstring(html).itertext())
+    assert all(sentence in text for sentence in found.verdict)
+    first, second = ET.fromstring(html).findall(".//tbody")
+    assert [row[0].text for row in first] == found.estimates["estimator"].tolist()
+    assert [row[1].text for row in second] == found.gates["status"].tolist()
+    shown = [row[1].text for row in first]
+    assert shown == [f"{value:.3f}" for value in found.estimates["accuracy"]]
+    assert len(html) < 60_000
+
+
+def test_without_a_source_the_notebook_says_so_and_escapes_names() -> None:
+    evil = Outputs.of(said(60, 2).probabilities, classes=("<script>", "&"))
+    html = rw.labelfree(data=evil)._repr_html_()
+    assert "cannot be estimated" in "".join(ET.fromstring(html).itertext())
+    assert "<script" not in html

@@ -171,7 +171,8 @@ def _drawing(result: Result, held: set[str]) -> Callable[[str], str]:
                 continue
             part = points[(points["method"] == name) & (points["order"] == order)]
             values = part["mean"].to_numpy(dtype=float)
-            lines.append(((part["fraction"].to_numpy(dtype=float) / span)[::step], values[::step]))
+            across = part["fraction"].to_numpy(dtype=float) / span
+            lines.append((across[::step].tolist(), values[::step].tolist()))
             said.append(f"{words[order].short} from {number(float(values[0]))} to {number(float(values[-1]))}")
         return spark(lines, f"{_short(name)}: {', '.join(said)}", low=low, high=high)
 
