@@ -6,12 +6,11 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from roadworthy import statistics
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from roadworthy.evaluation.result import Result
 
 CONTROLS = ("random", "sobel", "center", "constant")
@@ -79,12 +78,20 @@ def contradicted(result: Result, readout: str | None = None) -> set[str]:
         result: what an evaluation found.
         readout: what is ranked by; the result's own by default.
     """
+    chosen = readout or result.readout
+    known = result._once(f"contradicted {chosen!r} {result._seed}", lambda: _contradicted(result, chosen))
+    return set(known["method"])
+
+
+def _contradicted(result: Result, readout: str) -> pd.DataFrame:
     if len(result.views) < 2:
-        return set()
+        return pd.DataFrame({"method": []})
     rankings = [result.view(index).ranking(readout) for index in range(len(result.views))]
     better = [_better(ranking) for ranking in rankings]
     found = {pair for one, other in combinations(better, 2) for pair in one if pair[::-1] in other}
-    return {name for pair in found if not all(map(is_control, pair)) for name in pair}
+    return pd.DataFrame(
+        {"method": sorted({name for pair in found if not all(map(is_control, pair)) for name in pair})}
+    )
 
 
 def _better(ranking: pd.DataFrame) -> set[tuple[str, str]]:
