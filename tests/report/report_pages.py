@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from html.parser import HTMLParser
+from typing import Any
 
 HOSTILE = "<script>window.pwned=1</script>"
 EXPECTED = """
 html head meta title style body a header div h1 h2 p button main section dl dt dd small nav ul li fieldset legend
-label h3 input svg line circle bdi img details summary table caption thead tbody tr th td span i b br footer script
+label h3 input select option svg line circle bdi img details summary table caption thead tbody tr th td span i b br
+footer script
 """
 TAGS = set(EXPECTED.split())
 
@@ -24,6 +27,11 @@ class Page(HTMLParser):
         self.open: list[str] = []
         self.feed(text)
         self.close()
+
+    def data(self, key: str = "data") -> Any:
+        """What a script of the page reads, by the id of its element."""
+        (text,) = (text for attributes, text in self.scripts if attributes.get("id") == key)
+        return json.loads(text)
 
     def handle_starttag(self, tag: str, attrs: list) -> None:
         known = {name: value or "" for name, value in attrs}

@@ -397,7 +397,7 @@ def test_an_audit_from_a_file_may_hold_anything(make_result: Make, tmp_path: Pat
     assert patches_of(loaded) is not None
     page = page_of(loaded, tmp_path)
     assert {tag for tag, _ in page.tags} <= TAGS
-    assert len(page.scripts) == 4
+    assert len(page.scripts) == 6
     assert not re.search(r"\bnan\b|\binf\b", page.text)
     assert page.text.count(HOSTILE) > 8
 

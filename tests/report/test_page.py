@@ -54,7 +54,7 @@ def hostile(make_result: Make, tmp_path_factory: pytest.TempPathFactory) -> tupl
 def test_nothing_a_user_named_becomes_markup(hostile: tuple[Result, str, Page]) -> None:
     _, _, page = hostile
     assert {tag for tag, _ in page.tags} <= TAGS
-    assert len(page.scripts) == 4
+    assert len(page.scripts) == 6
     assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on")]
     for name in NAMES:
         assert name in page.text
@@ -63,10 +63,10 @@ def test_nothing_a_user_named_becomes_markup(hostile: tuple[Result, str, Page]) 
 def test_nothing_a_user_named_stands_in_a_script(hostile: tuple[Result, str, Page]) -> None:
     _, _, page = hostile
     kinds = [attributes.get("type", "") for attributes, _ in page.scripts]
-    assert kinds == ["application/json", "", "", ""]
+    assert kinds == ["application/json", "application/json", "", "", "", ""]
     assert not [script for attributes, script in page.scripts if not attributes and "pwned" in script]
-    assert "<" not in page.scripts[0][1]
-    names = [method["name"] for method in json.loads(page.scripts[0][1])["methods"]]
+    assert not [text for attributes, text in page.scripts if attributes and "<" in text]
+    names = [method["name"] for method in page.data()["methods"]]
     assert names[0] == "&lt;script&gt;window.pwned=1&lt;/script&gt;"
     assert not any("<" in name or "%{" in name for name in names)
 
@@ -139,7 +139,7 @@ def test_the_pairs_and_the_agreement_shown_are_those_of_the_result(plain: tuple[
 
 def test_the_curves_drawn_are_those_of_the_result(hostile: tuple[Result, str, Page]) -> None:
     result, _, page = hostile
-    data = json.loads(page.scripts[0][1])
+    data = page.data()
     assert [order["key"] for order in data["orders"]] == ["morf", "lerf"]
     assert data["fractions"] == result.fractions
     for readout in ("top1", "probability"):
@@ -207,7 +207,7 @@ def test_small_results_make_a_page_without_nan(make_result: Make, tmp_path: Path
     _, page = write(result, tmp_path)
     assert {tag for tag, _ in page.tags} <= TAGS
     assert not re.search(r"\bnan\b|None|Infinity", page.text)
-    assert "NaN" not in page.scripts[0][1]
+    assert not [text for attributes, text in page.scripts if attributes and "NaN" in text]
     readouts = [a["value"] for _, a in page.tags if a.get("name") == "readout"]
     assert readouts[0] == result.readout
     assert ("top5" in readouts) == (result.readout == "top5" or bool(np.ptp(result.scores.top5)))
@@ -234,7 +234,7 @@ def test_without_labels_the_page_speaks_of_agreement(make_result: Make, tmp_path
     result.settings["labels"] = "model"
     _, page = write(result, tmp_path)
     assert "accuracy" not in page.text.lower()
-    assert "accuracy" not in page.scripts[0][1]
+    assert not [text for attributes, text in page.scripts if attributes and "accuracy" in text]
     assert "Agreement with the model's own answers100\u00a0%" in page.text
     assert "top-1 agreement" in page.text
     assert "label class" not in page.text
@@ -257,7 +257,7 @@ def test_a_saved_result_edited_with_hostile_text_stays_text(make_result: Make, t
     file.write_text(json.dumps(head))
     page = Page(report(tmp_path / "run", tmp_path / "x.html").read_text(encoding="utf8"))
     assert {tag for tag, _ in page.tags} <= TAGS
-    assert len(page.scripts) == 4
+    assert len(page.scripts) == 6
     assert not [script for attributes, script in page.scripts if not attributes and "pwned" in script]
     assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on")]
     assert page.text.count(HOSTILE) > 8

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import csv
 import io
-import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -60,7 +59,7 @@ def test_the_words_are_those_of_retraining(five: tuple[Result, Page]) -> None:
     for wrong in ("bootstrap", "What the model can still do", "asks the model again"):
         assert wrong not in page.text, wrong
     assert {tag for tag, _ in page.tags} <= TAGS
-    data = json.loads(page.scripts[0][1])
+    data = page.data()
     assert [order["title"][:4] for order in data["orders"]] == ["ROAR", "KAR:"]
     assert [order["better"] for order in data["orders"]] == ["lower is better", "higher is better"]
     assert "random" in [method["name"] for method in data["methods"]]
@@ -358,7 +357,7 @@ def test_a_training_that_failed_is_told(make_retrained: Make) -> None:
 def test_bands_end_where_accuracies_end_and_numbers_do_not(make_retrained: Make, tmp_path: Path) -> None:
     result = make_retrained(repeats=2, spread=0.03)
     assert result.curves()["high"].max() > 1
-    data = json.loads(page_of(result, tmp_path).scripts[0][1])
+    data = page_of(result, tmp_path).data()
 
     def ends(readout: str, end: str) -> np.ndarray:
         return np.array(data["readouts"][readout][end], dtype=float)  # null becomes NaN

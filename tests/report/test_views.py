@@ -197,5 +197,5 @@ def test_names_of_views_are_no_markup(make_views: Make, tmp_path: Path) -> None:
     planted = [{HOSTILE: 1.0, "b": 0.2}, {HOSTILE: 0.2, "b": 1.0}]
     page = page_of(make_views(planted, judges=("untouched", HOSTILE), imputers=(HOSTILE,), n=100), tmp_path)
     assert {tag for tag, _ in page.tags} <= TAGS
-    assert len(page.scripts) == 4
+    assert len(page.scripts) == 6
     assert page.text.count(HOSTILE) > 8

@@ -11,6 +11,7 @@ from roadworthy.report.tables import name
 from roadworthy.report.text import clean, escape, percent
 
 BUDGET = 6_000_000  # bytes of embedded pictures at most, whatever the data
+_SAMPLES = 12
 _METHODS = 16
 _PIXELATED = 64  # smaller pictures are enlarged with sharp pixels
 
@@ -18,28 +19,29 @@ _PIXELATED = 64  # smaller pictures are enlarged with sharp pixels
 class Plan(NamedTuple):
     """What of the sheet is shown: so much that the pictures stay within the budget."""
 
-    samples: int
+    samples: list[int]
     methods: int
     shares: list[int]
     side: int
 
 
 def sheet_plan(result: Result, sheet: Sheet) -> Plan:
-    """Choose how many samples and shares are shown, and how large: the best that fits the budget.
+    """Choose which samples and shares are shown, and how large: the best that fits the budget.
 
-    Shares are positions in ``result.fractions``, without 0.
+    Samples are positions in the sheet, spread evenly; shares are positions in ``result.fractions``, without 0.
     """
     height, width = sheet.images.shape[-2:]
     methods = min(len(result.methods), _METHODS)
-    largest = min(len(sheet.ids), 6)
+    kept = len(sheet.ids)
+    largest = min(kept, _SAMPLES)
     for most in (5, 3):
         shares = [1 + p for p in spread(len(result.fractions) - 1, most)]
         for samples in range(largest, min(largest, 2) - 1, -1):
             for side in (112, 96, 80):
                 pictures = samples * (1 + methods * (1 + len(result.orders) * len(shares)))
                 if pictures * most_bytes(height, width, side) <= BUDGET:
-                    return Plan(samples, methods, shares, side)
-    return Plan(1, methods, shares, 64)
+                    return Plan(spread(kept, samples), methods, shares, side)
+    return Plan(spread(kept, 1), methods, shares, 64)
 
 
 def sheet_section(result: Result, sheet: Sheet) -> str:
@@ -48,7 +50,7 @@ def sheet_section(result: Result, sheet: Sheet) -> str:
     height, width = sheet.images.shape[-2:]
     reduced = f", pictures reduced to at most {plan.side} pixels" if max(height, width) > plan.side else ""
     shown = (
-        f"{plan.samples} of {len(sheet.ids)} kept samples, {plan.methods} of {len(result.methods)} methods, "
+        f"{len(plan.samples)} of {len(sheet.ids)} kept samples, {plan.methods} of {len(result.methods)} methods, "
         f"{len(plan.shares)} of {len(result.fractions) - 1} shares{reduced}."
     )
     intro = (
@@ -56,9 +58,17 @@ def sheet_section(result: Result, sheet: Sheet) -> str:
         "answered. In the maps, "
         '<span class="scale" role="img" aria-label="scale from blue over white to red"></span> '
         "blue speaks against the explained class, white is nothing, red speaks for it. "
-        f'<span class="muted">Shown: {shown}</span></p>'
+        f'<span class="muted">{_asked(result)}Shown: {shown}</span></p>'
     )
-    return intro + "".join(_sample(result, sheet, plan, s) for s in range(plan.samples))
+    return intro + "".join(_sample(result, sheet, plan, s) for s in plan.samples)
+
+
+def _asked(result: Result) -> str:
+    """Say whose copies and answers the pictures are, where there are several judges or fills."""
+    first, *others = result.views
+    if not others:
+        return ""
+    return f"Copies and answers of the {escape(first['judge'])} judge with {escape(first['imputer'])} fill. "
 
 
 def _sample(result: Result, sheet: Sheet, plan: Plan, s: int) -> str:
@@ -85,7 +95,7 @@ def _sample(result: Result, sheet: Sheet, plan: Plan, s: int) -> str:
         rows.append(f'<tr><th scope="row">{name(result.methods[m])}</th>{"".join(cells)}</tr>')
     original = _picture(data_uri(image_array(sheet.images[s]), plan.side), "the intact image", sheet)
     return (
-        f"<details{' open' if s == 0 else ''}><summary>Sample {name(sheet.ids[s])}: "
+        f'<details data-kept="{s}"{" open" if s == 0 else ""}><summary>Sample {name(sheet.ids[s])}: '
         f"{f'label {name(class_name(result, label))}, ' if labelled(result) else ''}"
         f"answer on the intact image {name(class_name(result, intact))}</summary>"
         f'<div class="original">{original}<span>Intact image<br>{_answer(result, intact, label)}</span></div>'

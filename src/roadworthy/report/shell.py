@@ -20,7 +20,7 @@ def page_text(
     *,
     lead: str = "",
     data: Any = None,
-    script: str | None = None,
+    script: str | Sequence[str] | None = None,
 ) -> str:
     """Return a whole page that needs no other file and makes no request.
 
@@ -31,15 +31,17 @@ def page_text(
         sections: (id, heading as plain text, HTML) in order; each is linked from the top.
         lead: what the page is about, in a sentence for a reader who knows none of its words; plain text.
         data: what the script draws from, JSON.
-        script: asset that draws with plotly.js; without one the page has no chart, and plotly.js stays out.
+        script: asset, or several, that draws with plotly.js; without one the page has no chart, and plotly.js stays
+            out.
     """
-    drawing = [] if script is None else [_plotly(), asset(script)]
+    named = [script] if isinstance(script, str) else script or []
+    drawing = [_plotly(), *map(asset, named)] if named else []
     scripts = [*drawing[:1], asset("theme.js"), *drawing[1:]]
     parts = {
         "title": escape(title),
         "lead": f'<p class="lead">{escape(lead)}</p>' if lead else "",
         "about": about,
-        "style": asset("page.css"),
+        "style": asset("page.css") + asset("explorer.css"),
         "verdict": opening,
         "links": "".join(f'<li><a href="#{key}">{escape(heading)}</a></li>' for key, heading, _ in sections),
         "sections": "\n".join(
