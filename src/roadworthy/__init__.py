@@ -15,6 +15,7 @@ _FRONT_DOOR = {
     "load_data": "roadworthy.data",
     "load_model": "roadworthy.model",
     "attribute": "roadworthy.attribution",
+    "compare": "roadworthy.comparison",
     "evaluate": "roadworthy.evaluation",
     "extract_features": "roadworthy.probe",
     "load_result": "roadworthy.evaluation",
@@ -25,6 +26,7 @@ _FRONT_DOOR = {
 # report is a package and, called, the function that writes the page
 _STAGES = (
     "attribution",
+    "comparison",
     "data",
     "errors",
     "evaluation",
@@ -42,6 +44,7 @@ __all__ = ["__version__", *_FRONT_DOOR, *_STAGES]
 
 if TYPE_CHECKING:
     from roadworthy import attribution as attribution
+    from roadworthy import comparison as comparison
     from roadworthy import data as data
     from roadworthy import errors as errors
     from roadworthy import evaluation as evaluation
@@ -53,6 +56,7 @@ if TYPE_CHECKING:
     from roadworthy import statistics as statistics
     from roadworthy import sweep as sweep
     from roadworthy.attribution import attribute as attribute
+    from roadworthy.comparison import compare as compare
     from roadworthy.data import load_data as load_data
     from roadworthy.evaluation import evaluate as evaluate
     from roadworthy.evaluation import load_result as load_result

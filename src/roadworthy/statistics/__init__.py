@@ -20,6 +20,7 @@ from roadworthy.statistics.repeats import (
     rank_methods_over_repeats,
 )
 from roadworthy.statistics.topk import TopKAccuracy, target_ranks, topk_accuracy
+from roadworthy.statistics.unpaired import UnpairedDifference, unpaired_difference
 
 __all__ = [
     "Concordance",
@@ -31,6 +32,7 @@ __all__ = [
     "RepeatSummary",
     "Source",
     "TopKAccuracy",
+    "UnpairedDifference",
     "above_chance",
     "area",
     "area_over_curve",
@@ -58,4 +60,5 @@ __all__ = [
     "symmetric_gain",
     "target_ranks",
     "topk_accuracy",
+    "unpaired_difference",
 ]
