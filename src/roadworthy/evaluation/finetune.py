@@ -169,12 +169,15 @@ def fine_tuned(
     Args:
         model: the trained network; it is not changed.
         train: training samples with labels.
-        masks, grains, grid, unit: see :class:`RandomMasks`.
+        masks: see :class:`RandomMasks`.
         imputers: what fills removed units; each image draws one, so that none is new to the judge.
         mean: training mean per channel, for the mean fill; by default that of ``train``.
         recipe: how long and how fast; by default :func:`judge_recipe`: two epochs, or more where samples are few.
             Where the copy gets worse than the model, it is made again at a fifth of the learning rate, three times at
             most: what suits a network with normalisation layers can ruin one without.
+        grains: see :class:`RandomMasks`.
+        grid: see :class:`RandomMasks`.
+        unit: see :class:`RandomMasks`.
         seed: of masks, fills and the order of the samples.
         normalize: ``(mean, std)`` for a network that does not normalise by itself.
         output: how to pick the class scores from what the network returns.

@@ -10,8 +10,7 @@ they are right: features of another origin say more.
 
 KMeans on many samples is fitted to a random part of them, from ten starts, and all are then assigned. Against
 scikit-learn's KMeans on all, from one start, areas of curves lie .003 apart, purities of single clusterings up to .09
-(``benchmarks/clustering.py``, two networks); on such features one start gave .795 to .871 over three seeds, ten
-starts on a part .867 to .871.
+(``benchmarks/results/clustering.txt``, two networks). From one start KMeans often ends in a poor arrangement.
 """
 
 from __future__ import annotations

@@ -5,21 +5,21 @@ means, at a level widened by ``sqrt(n / (n - 1))`` and by Student's t, which pla
 
 *p-values*: the larger of two. One belongs to the interval of the difference: it is at most ``1 - level`` only if that
 interval leaves out 0. The other is the paired sign-flip test, exact when the two methods are exchangeable. Each errs
-where the other holds. How often Holm at 5 % over all 45 pairs of ten methods of equal mean calls any pair real (50
-samples, 1,000 to 1,500 panels, standard error under 1 %):
+where the other holds. How often Holm at 5 % over all 45 pairs of ten methods of equal mean calls any pair real, on 50
+samples (250 panels each, standard error 1 to 3 %; ``benchmarks/results/error_rates.txt``):
 
-======================================  ==========  =====================  ==========  ==========
-scores                                  percentile  expanded percentile    sign flips  the larger
-======================================  ==========  =====================  ==========  ==========
-normal                                  5.9 %       3.4 %                  3.3 %       2.5 %
-symmetric gain of hits at seven shares  6.1 %       2.8 %                  3.1 %       2.3 %
--1 or 1 in one sample of ten, else 0    11.0 %      6.3 %                  0.5 %       1.1 %
-exponential, half of them mirrored      9.5 %       5.7 %                  7.1 %       4.0 %
-half +0.9 in one of ten, else -0.1      10.5 %      5.5 %                  16.2 %      6 %
-======================================  ==========  =====================  ==========  ==========
+======================================  ==========  ==========  ==========
+scores                                  percentile  sign flips  the larger
+======================================  ==========  ==========  ==========
+normal                                  6.8 %       4.0 %       2.0 %
+symmetric gain of hits at seven shares  8.0 %       2.0 %       1.6 %
+-1 or 1 in one sample of ten, else 0    12.8 %      0.0 %       0.4 %
+exponential, half of them mirrored      10.4 %      6.4 %       3.2 %
+half +0.9 in one of ten, else -0.1      14.4 %      19.2 %      3.2 %
+======================================  ==========  ==========  ==========
 
-With 200 and 1,000 samples the larger stays under 4 % in all of them. With 20 samples the last reaches 47 % and the
-fourth 8.5 %: an event so rare may not have happened yet, and no test can know. Be wary below 50 samples.
+With 200 samples the larger stays below 2 % in all of them. With 20 samples the last reaches 47.2 % and the fourth 8.0 %:
+an event so rare may not have happened yet, and no test can know. Be wary below 50 samples.
 """
 
 from __future__ import annotations

@@ -4,18 +4,18 @@ The unit is the repeat, so everything is Student's t. A difference of two method
 ``scipy.stats.ttest_rel``, and Holm corrects over all pairs. What is found holds for the test samples at hand: other
 samples would move all trainings together, which repeats cannot show.
 
-How often Holm at 5 % over all 45 pairs of ten methods of equal mean calls any pair real (20,000 panels each, standard
-error at most 0.3 %), by the number of repeats R:
+How often Holm at 5 % over all 45 pairs of ten methods of equal mean calls any pair real, by the number of repeats R
+(2,500 panels each, standard error below 0.7 %; ``benchmarks/results/error_rates.txt``):
 
 ========================================================  ======  ======  ======  ======
 scores                                                    R = 2   R = 3   R = 5   R = 10
 ========================================================  ======  ======  ======  ======
-normal, with a shift shared by all methods of a repeat    4.9 %   4.7 %   4.9 %   4.3 %
-normal, half of the methods with a fifth of the spread    4.8 %   4.6 %   4.1 %   3.2 %
-symmetric gain of hits, 5 shares, 100 test samples        0.0 %   4.0 %   4.6 %   4.4 %
-accuracy on 50 test samples at one share                  0.0 %   0.0 %   5.3 %   4.7 %
-one training of twenty collapses                          4.8 %   3.7 %   2.9 %   1.7 %
-exponential, half of the methods mirrored                 5.4 %   7.2 %   11.1 %  14.2 %
+normal, with a shift shared by all methods of a repeat    3.8 %   5.4 %   4.3 %   4.5 %
+normal, half of the methods with a fifth of the spread    4.0 %   4.9 %   3.8 %   3.0 %
+symmetric gain of hits, 5 shares, 100 test samples        0.0 %   4.1 %   4.5 %   3.8 %
+accuracy on 50 test samples at one share                  0.0 %   0.0 %   5.2 %   4.4 %
+one training of twenty collapses                          5.2 %   3.8 %   2.7 %   1.5 %
+exponential, half of the methods mirrored                 4.8 %   6.6 %   11.6 %  13.8 %
 ========================================================  ======  ======  ======  ======
 
 So it holds, but for differences of strong skew. The price of few repeats is power: see :func:`least_difference`. With
