@@ -18,8 +18,8 @@ exponential, half of them mirrored      10.4 %      6.4 %       3.2 %
 half +0.9 in one of ten, else -0.1      14.4 %      19.2 %      3.2 %
 ======================================  ==========  ==========  ==========
 
-With 200 samples the larger stays below 2 % in all of them. With 20 samples the last reaches 47.2 % and the fourth 8.0 %:
-an event so rare may not have happened yet, and no test can know. Be wary below 50 samples.
+With 200 samples the larger stays below 2 % in all of them. With 20 samples the last reaches 47.2 % and the fourth
+8.0 %: an event so rare may not have happened yet, and no test can know. Be wary below 50 samples.
 """
 
 from __future__ import annotations

@@ -11,12 +11,12 @@ those of the paper's tables; here nothing is left to negate, and 1 is always the
 **Pairing.** ``"removed"`` compares MoRF and LeRF at the same share removed. The paper's code counts for LeRF the
 share *kept*: it compares MoRF with the share p removed with LeRF with the share p kept, that is 1 - p removed. That
 is ``"kept"``: LeRF stands at 1 - p, which changes nothing between two sources of LeRF but the axis. The choice
-matters: in the repetition of the paper in ``examples/road-paper`` the two pairings differ by more than most methods do.
+matters: in the repetition of the paper's experiment in ``examples/road-paper`` the two say opposite things.
 
 **Uncertainty.** All sources are resampled together, the same samples (or trainings) for all. Noise in the scores
-lowers a rank correlation, and a resample has the noise twice, so that the percentiles of resamples lie too low. So the
-interval reaches as far to both sides as the farther end of the expanded percentile interval, cut off at -1 and 1. How
-often it then holds the agreement of the noiseless curves (hits of MoRF and LeRF at five shares, 125 panels each,
+lowers a rank correlation, and a resample has the noise twice, so that the percentiles of resamples lie too low. So
+the interval reaches as far to both sides as the farther end of the expanded percentile interval, cut off at -1 and 1.
+How often it then holds the agreement of the noiseless curves (hits of MoRF and LeRF at five shares, 125 panels each,
 standard error 3 to 4 %; ``benchmarks/results/error_rates.txt``):
 
 =====================================  ========  ===========
@@ -33,8 +33,8 @@ M = 5, n = 300, far apart              91 %      -.03
 Where samples are few for methods that close, the agreement shown is itself too low by the bias, which the interval
 does not mend wholly. Over trainings it holds the agreement in 96 % of panels at 5 trainings, 91 % at 10, 74 % at 3,
 and 61 % at 2: with 2 or 3 do not rely on it. A standard error is the standard deviation over resamples; between two
-sources of several trainings each it is that of the agreement within single repeats over ``sqrt(R)``, as published, and
-tells nothing of the bias.
+sources of several trainings each it is that of the agreement within single repeats over ``sqrt(R)``, as published,
+and tells nothing of the bias.
 """
 
 from __future__ import annotations
