@@ -27,6 +27,7 @@ LEVELS = {
             "labels",
             "registry",
             "forward",
+            "hints",
             "tfrecord",
             "lifeline",
             "markup",

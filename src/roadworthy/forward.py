@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from roadworthy.errors import InputError, ModelError
+from roadworthy.errors import InputError, ModelError, RoadworthyError
+from roadworthy.hints import batch_hint, not_a_model, scores_hint
 from roadworthy.types import Layout, Normalize, Output
 
 
@@ -40,6 +41,17 @@ def as_stats(
     if not bool(((std > 0) & std.isfinite()).all()):
         raise InputError(f"normalize: std is {std.tolist()}, expected positive values")
     return mean.to(device), std.to(device)
+
+
+def built_in(model: Any) -> Normalize | None:
+    """Return ``(mean, std)`` that a model from :func:`roadworthy.load_model` applies to its images, or None.
+
+    Example:
+        >>> built_in(torch.nn.Linear(2, 2)) is None
+        True
+    """
+    mean, std = (getattr(model, name, None) for name in ("pixel_mean", "pixel_std"))
+    return None if mean is None or std is None else (mean, std)
 
 
 def _over_channels(values: torch.Tensor, images: torch.Tensor) -> torch.Tensor:
@@ -71,7 +83,8 @@ def extract_logits(returned: Any, output: Output = None) -> torch.Tensor:
         which = "" if output is None else f", of which output={output!r} picks {_describe(picked)}"
         raise ModelError(
             f"The model returned {_describe(returned)}{which}; expected a tensor (N, classes), or a mapping or "
-            "object with 'logits'. Pass output= a position, a key or a callable that picks the class scores."
+            "object with 'logits'. Pass output= a position, a key or a callable that picks the class scores, or a "
+            "model that returns these alone."
         )
     if picked.is_complex() or picked.is_sparse:
         raise ModelError(
@@ -80,7 +93,7 @@ def extract_logits(returned: Any, output: Output = None) -> torch.Tensor:
     if picked.ndim != 2 or picked.shape[1] < 2:
         raise ModelError(
             f"The model's class scores have shape {tuple(picked.shape)}; expected (N, classes) with at least two "
-            "classes. Pass output= a callable that brings them to that form."
+            f"classes. Pass output= a callable that brings them to that form{scores_hint(tuple(picked.shape))}"
         )
     return picked
 
@@ -245,9 +258,19 @@ class Classifier:
         max_batch: int = 256,
     ) -> None:
         if not callable(model):
-            raise ModelError(f"model: got {type(model).__name__}, expected a torch.nn.Module or a callable")
+            raise ModelError(
+                f"model: got {type(model).__name__}, expected a torch.nn.Module or a callable{not_a_model(model)}"
+            )
+        if isinstance(model, type):
+            raise ModelError(f"model: got the class {model.__name__}; pass an instance of it")
         if layout not in ("NCHW", "NHWC"):
             raise InputError(f"layout: got {layout!r}, expected 'NCHW' or 'NHWC'")
+        own = built_in(model)
+        if normalize is not None and own is not None:
+            raise InputError(
+                f"normalize: the model normalises its images itself (mean {list(own[0])}), so they would be "
+                "normalised twice; leave normalize= out, or load the model with normalize=None"
+            )
         if isinstance(max_batch, bool) or not hasattr(max_batch, "__index__") or max_batch < 1:
             raise InputError(f"max_batch: got {max_batch!r}, expected an integer of at least 1")
         self.model = model
@@ -256,6 +279,7 @@ class Classifier:
         self.layout = layout
         self.max_batch = int(max_batch)
         self._asked = device
+        self._bare: bool | None = None  # whether the model returns the scores themselves; known once it was asked
         module = module_of(model)
         # convolutions on a CPU run faster so; only the strides differ
         parts = [] if module is None or layout != "NCHW" else list(module.modules())
@@ -295,6 +319,7 @@ class Classifier:
         return self._checked(self._call(self.prepare(images)), len(images))
 
     def _checked(self, returned: Any, n: int) -> torch.Tensor:
+        self._bare = isinstance(returned, (torch.Tensor, np.ndarray))
         logits = extract_logits(returned, self.output)
         if len(logits) != n:
             raise ModelError(f"The model returned {len(logits)} rows of scores for {n} images")
@@ -308,19 +333,28 @@ class Classifier:
                 f"The model ran out of memory on a batch {tuple(prepared.shape)}; pass a smaller max_batch "
                 f"(it is {self.max_batch})"
             ) from error
-        except RuntimeError as error:
+        except RoadworthyError:
+            raise
+        except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as error:
+            shape = tuple(prepared.shape)
             raise ModelError(
-                f"The model failed on a batch {tuple(prepared.shape)} ({self.layout}, {prepared.dtype}, "
-                f"{prepared.device}): {error}"
+                f"The model failed on a batch {shape} ({self.layout}, {prepared.dtype}, {prepared.device}): {error}"
+                + batch_hint(module_of(self.model), shape, self.layout, str(error))
             ) from error
 
-    def as_model(self) -> Callable[[torch.Tensor], torch.Tensor]:
+    def as_model(self, example: torch.Tensor | None = None) -> Callable[[torch.Tensor], torch.Tensor]:
         """Return what a user's own attribution method is given: it takes pixel units and returns logits (N, K).
 
         That is the model itself where nothing stands between; otherwise a module around it that normalises,
         arranges and picks the scores as here.
+
+        Args:
+            example: one image, on which a model that was never asked shows whether it returns the scores themselves.
         """
-        if self.normalize is None and self.output is None and self.layout == "NCHW":
+        if self._bare is None and example is not None:
+            with torch.no_grad():
+                self.forward(example)
+        if self.normalize is None and self.output is None and self.layout == "NCHW" and self._bare is not False:
             return self.model
         return PixelModel(self)
 

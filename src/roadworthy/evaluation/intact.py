@@ -12,9 +12,18 @@ import numpy as np
 import torch
 
 from roadworthy.errors import InputError, RoadworthyWarning
-from roadworthy.evaluation.checks import check_images, check_labels, check_logits, intact_verdict, range_warning
+from roadworthy.evaluation.checks import (
+    check_images,
+    check_labels,
+    check_logits,
+    check_memory,
+    check_units,
+    intact_verdict,
+    range_warning,
+    scores_warning,
+)
 from roadworthy.evaluation.inputs import UNLABELLED, Stream
-from roadworthy.forward import Classifier, as_stats, target_classes, untouched
+from roadworthy.forward import Classifier, as_stats, built_in, target_classes, untouched
 from roadworthy.labels import as_labels
 from roadworthy.records import Batch
 from roadworthy.types import Layout, Normalize, Output
@@ -119,6 +128,7 @@ class Examiner:
         batch = self._in_pixel_units(batch)
         logits = self.classifier.logits(batch.images)
         check_logits(logits, batch.ids, "intact samples")
+        self.notes.add("scores", scores_warning(logits, self.classifier.model))
         predicted = logits.argmax(dim=1)
         self.classes = logits.shape[1]
         labels: torch.Tensor | None = batch.labels
@@ -143,17 +153,18 @@ class Examiner:
         """
         if not self.stream.restartable:
             return
-        seen: list[Seen] = []
+        answers: list[tuple[torch.Tensor, torch.Tensor]] = []
         start = 0
         for batch in self.stream.blocks():
-            seen.append(self.look(batch, start))
+            if not answers:
+                check_memory(batch.images.shape[1:], min(self.classifier.max_batch, self.stream.length))
+            seen = self.look(batch, start)
+            answers.append((seen.batch.labels, seen.predicted))
             start += len(batch.ids)
             if start >= EARLY:
                 break
-        if seen:
-            labels, predicted = (
-                torch.cat(parts).numpy() for parts in ([s.batch.labels for s in seen], [s.predicted for s in seen])
-            )
+        if answers:
+            labels, predicted = (torch.cat(parts).numpy() for parts in zip(*answers, strict=True))
             self.judge(labels, predicted, final=start >= self.stream.length)
 
     def judge(self, labels: np.ndarray, predicted: np.ndarray, *, final: bool = True) -> None:
@@ -176,8 +187,10 @@ class Examiner:
             return batch
         if self.normalized is not None:
             return denormalised(batch, self.normalized)
+        stats = self.classifier.normalize or built_in(self.classifier.model)
+        check_units(images, stats)
         if images.ndim > 2:
-            self.notes.add("range", range_warning(images))
+            self.notes.add("range", range_warning(images, stats))
         return batch
 
 

@@ -17,7 +17,7 @@ from roadworthy.evaluation.audit.collect import AuditSamples, Part
 from roadworthy.evaluation.audit.leakage import SAMPLES, audit_leakage
 from roadworthy.evaluation.audit.patches import Patches
 from roadworthy.evaluation.blocks import BlockScores, BlockStore, joined
-from roadworthy.evaluation.checks import check_logits
+from roadworthy.evaluation.checks import check_logits, check_memory
 from roadworthy.evaluation.degrade import Copies, Filler, block_values, degraded, nonfinite_samples
 from roadworthy.evaluation.intact import Examiner, Seen
 from roadworthy.evaluation.maps import MapSources
@@ -299,6 +299,8 @@ class Run:
 
     def _note_shape(self, batch: Batch) -> None:
         shape = tuple(batch.images.shape[1:])
+        copies = self._copies(len(batch.ids)) // (len(self.judges) * len(self.imputers))
+        check_memory(shape, min(self.examiner.classifier.max_batch, copies))
         self.units = int(np.prod(shape[1:] if self.strategy.unit == "pixel" and len(shape) > 1 else shape))
 
     def _finish(self, whole: BlockScores, audit: dict[str, Any]) -> Result:
