@@ -12,8 +12,10 @@ from report_audits import every_reason
 from report_pages import HOSTILE, TAGS, Page
 
 from roadworthy.evaluation import Result
-from roadworthy.report import report, verdict
+from roadworthy.report import chart, report, verdict
+from roadworthy.report.chart import chart_data, switches
 from roadworthy.report.findings import Findings
+from roadworthy.report.material import Material
 
 Make = Callable[..., Result]
 ONE = {"ig": 1.6, "grad": 0.8, "cam": 0.3, "random": 0.0, "sobel": 0.1, "inverse:ig": -1.6}
@@ -199,3 +201,35 @@ def test_names_of_views_are_no_markup(make_views: Make, tmp_path: Path) -> None:
     assert {tag for tag, _ in page.tags} <= TAGS
     assert len(page.scripts) == 6
     assert page.text.count(HOSTILE) > 8
+
+
+def test_the_curves_of_each_view_are_in_the_page(make_views: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = make_views([ONE, FLIPPED], judges=["untouched"], n=60)
+    material = Material.of(result)
+    data = chart_data(material)
+    assert [view["label"] for view in data["views"]] == [
+        "mean over 2 fills",
+        "the untouched judge with mean fill",
+        "the untouched judge with noisy-linear fill",
+    ]
+    for place in range(2):
+        for readout in ("top1", "probability"):
+            frame = result.view(place).curves(readout)
+            drawn = np.array(data["readouts"][readout]["views"][place]["value"])
+            assert drawn.ravel() == pytest.approx(frame["value"].to_numpy(), rel=1e-5)
+    assert switches(material).count('name="view"') == 3
+    monkeypatch.setattr(chart, "VIEWS_BYTES", 7_000)
+    data = chart_data(material)
+    assert {key: len(found["views"]) for key, found in data["readouts"].items() if found["views"]} == {"top1": 2}
+    monkeypatch.setattr(chart, "VIEWS_BYTES", 10)
+    assert chart_data(material)["views"] == []
+    assert 'name="view"' not in switches(material)
+
+
+def test_one_view_or_order_has_no_switch(make_result: Make) -> None:
+    both, one = (
+        switches(Material.of(make_result({"ig": 1.0}, n=20, orders=o))) for o in (["morf", "lerf"], ["lerf"])
+    )
+    assert both.count('name="order"') == 3
+    assert 'name="order"' not in one
+    assert 'name="view"' not in both + one

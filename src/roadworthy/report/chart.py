@@ -8,6 +8,7 @@ import pandas as pd
 
 from roadworthy.evaluation.result import Result
 from roadworthy.report.facts import chance, orders_of, within_range, words_of
+from roadworthy.report.findings import Findings
 from roadworthy.report.material import Material
 from roadworthy.report.styles import Style, method_styles
 from roadworthy.report.tables import name
@@ -92,6 +93,11 @@ def _view_names(material: Material) -> list[str]:
     )
 
 
+def judges_word(found: Findings) -> str:
+    """What one of the views is: "Judge and fill", "Judge" or "Fill"."""
+    return found.views_word.replace("judges", "judge").replace("fills", "fill").capitalize()
+
+
 def switches(material: Material) -> str:
     """Readout, view, order, methods and axis, as form controls; a legend could not be reached by keyboard."""
     result = material.result
@@ -107,9 +113,8 @@ def switches(material: Material) -> str:
     order, paper = ("KAR", "ROAR") if result.retrained else ("LeRF", "ROAD")
     axis = f"{order} axis as share kept (as in the {paper} paper)"
     kept = f'<label><input type="checkbox" id="kept">{axis}</label>'
-    judges = material.main.views_word.replace("judges", "judge").replace("fills", "fill").capitalize()
     return (
-        f"{_radios('Readout', 'readout', readouts)}{_radios(judges, 'view', views)}"
+        f"{_radios('Readout', 'readout', readouts)}{_radios(judges_word(material.main), 'view', views)}"
         f"{_radios('Order', 'order', orders)}"
         f'<fieldset class="no-js-hidden"><legend>Methods</legend>{methods}</fieldset>'
         '<div class="bar no-js-hidden"><button type="button" data-methods="all">All methods</button>'

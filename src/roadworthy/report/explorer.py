@@ -10,6 +10,7 @@ import numpy as np
 
 from roadworthy.evaluation import scoring
 from roadworthy.evaluation.result import Result
+from roadworthy.report.chart import judges_word
 from roadworthy.report.facts import labelled, orders_of, words_of
 from roadworthy.report.material import Material
 from roadworthy.report.pictures import spread
@@ -68,6 +69,7 @@ def explorer_section(material: Material) -> str:
         "what": what,
         "about": _about(material, layers),
         "layers": _options([layer.label for layer in layers]),
+        "judges": judges_word(material.main),
         "layers_hidden": "" if len(layers) > 1 else " hidden",
         "readouts": _options([readout["name"] for readout in data["readouts"]], _start(result)),
         "right": _options(_rights(result, layers)),
@@ -207,9 +209,8 @@ def _about(material: Material, layers: list[Layer]) -> str:
     several = ""
     if layers[0].most > 1:
         over = f"{result.repeats} trainings" if result.retrained else f"{layers[0].most} answers"
-        several = (
-            f" Numbers are means over {over}{' unless one judge and fill is chosen' if len(layers) > 1 else ''}."
-        )
+        unless = f" unless one {judges_word(material.main).lower()} is chosen" if len(layers) > 1 else ""
+        several = f" Numbers are means over {over}{unless}."
     if result.retrained:
         several += " The answer on the intact input is that of the first training on unmodified images."
     return (

@@ -7,7 +7,7 @@
   var narrow = window.matchMedia("(max-width: 40rem)");
   var PAGE = 20, FEW = 20;
   var data, codes, decoded = [], known = {}, found = [], at = 0, current = -1;
-  var sort = { key: "place", down: false };
+  var sort = { key: "apart", down: true };
   var collator = new Intl.Collator(undefined, { numeric: true });
 
   function get(id) { return document.getElementById(id); }
@@ -132,14 +132,12 @@
       found.push(s);
     }
     var column = columns().filter(function (one) { return one.key === sort.key; })[0];
-    if (column) {
-      var values = {};
-      found.forEach(function (one) { values[one] = column.value(one); });
-      found.sort(function (a, b) {
-        var order = column.text ? collator.compare(values[a], values[b]) : values[a] - values[b];
-        return (sort.down ? -order : order) || a - b;
-      });
-    } else if (sort.down) { found.reverse(); }
+    var values = {};
+    found.forEach(function (one) { values[one] = column.value(one); });
+    found.sort(function (a, b) {
+      var order = column.text ? collator.compare(values[a], values[b]) : values[a] - values[b];
+      return (sort.down ? -order : order) || a - b;
+    });
     at = 0;
     list();
   }
@@ -147,7 +145,7 @@
   function head(list) {
     return holding("tr", list.map(function (column) {
       var chosen = sort.key === column.key, button = made("button", undefined, { type: "button" });
-      button.append(made("bdi", column.name), made("span", chosen ? (sort.down ? " \u25bc" : " \u25b2") : "", { "aria-hidden": "true" }));
+      button.append(made("bdi", column.name), made("span", chosen ? (sort.down ? "\u25bc" : "\u25b2") : "\u2195", { "aria-hidden": "true" }));
       button.addEventListener("click", function () {
         sort = { key: column.key, down: chosen ? !sort.down : !column.text };
         find();
