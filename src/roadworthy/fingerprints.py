@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _PART = 256  # samples that are hashed at a time
-_DEPTH = 12  # objects within objects; deeper ones count by their type
+_DEPTH = 20  # objects within objects; deeper ones count by their type
 
 
 def model_fingerprint(model: Any) -> str:

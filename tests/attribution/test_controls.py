@@ -78,7 +78,7 @@ def test_names_are_held_against_what_is_known() -> None:
         attribute(flat, images, ["sobel", "sobel"])
     with pytest.raises(InputError, match="got none"):
         attribute(flat, images, [])
-    with pytest.raises(InputError, match="'a' is a float, expected a method name or a callable"):
+    with pytest.raises(InputError, match="'a' is a float, expected a method name, a callable"):
         attribute(flat, images, {"a": 0.5})  # type: ignore[dict-item]
     with pytest.raises(InputError, match="defined by itself"):
         attribute(flat, images, {"a": "inverse:b", "b": "inverse:a"})

@@ -16,9 +16,11 @@ from roadworthy.attribution import (  # noqa: F401  each file registers its meth
     surrogate,
 )
 from roadworthy.attribution.base import Block, Family, Job, methods
+from roadworthy.attribution.captum_objects import CaptumMethod, captum_method
 from roadworthy.attribution.explainer import Explained, Explainer
 from roadworthy.attribution.front import attribute
 from roadworthy.attribution.maps import Maps
+from roadworthy.attribution.requests import is_method, name_of
 from roadworthy.attribution.samples import Samples
 from roadworthy.attribution.saved import SavedArray, SavedMaps, open_maps
 from roadworthy.attribution.settings import Settings, presets
@@ -28,6 +30,7 @@ from roadworthy.attribution.store import MapStore, attribute_to_store
 
 __all__ = [
     "Block",
+    "CaptumMethod",
     "Explained",
     "Explainer",
     "Family",
@@ -41,7 +44,10 @@ __all__ = [
     "attribute",
     "attribute_to_shards",
     "attribute_to_store",
+    "captum_method",
+    "is_method",
     "methods",
+    "name_of",
     "open_maps",
     "open_shards",
     "presets",

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from roadworthy.attribution.names import ELSEWHERE
 from roadworthy.attribution.settings import Resolved, Settings
 from roadworthy.errors import AttributionError, ModelError
 from roadworthy.forward import Classifier
@@ -17,6 +18,15 @@ from roadworthy.registry import Registry
 Kind = Literal["images", "series", "tables", "tokens"]
 
 SHAPES: dict[Kind, str] = {"images": "(N,C,H,W)", "series": "(N,C,T)", "tables": "(N,F)", "tokens": "(N,T)"}
+
+
+Reduce = Callable[[np.ndarray], np.ndarray]
+
+
+def channel_sum(maps: np.ndarray) -> np.ndarray:
+    """Sum maps (n, c, ...) over their channels."""
+    summed: np.ndarray = maps.sum(axis=1)
+    return summed
 
 
 @dataclass(frozen=True)
@@ -33,6 +43,7 @@ class Job:
         seed: the run's seed.
         values: resolved settings.
         cache: kept for all blocks of this shape, for what is found out once (a traced copy, a layer).
+        reduce: brings maps (n, c, ...) of a layer to (n, ...).
     """
 
     model: Callable[..., Any]
@@ -44,6 +55,7 @@ class Job:
     seed: int
     values: Resolved
     cache: dict[str, Any] = field(default_factory=dict)
+    reduce: Reduce = channel_sum
 
     @property
     def settings(self) -> Settings:
@@ -107,7 +119,7 @@ class Family:
             raise AttributionError(f"{method!r} has no meaning for {kind} {SHAPES[kind]}: {self.reason}")
 
 
-methods: Registry[Family] = Registry("attribution method")
+methods: Registry[Family] = Registry("attribution method", elsewhere=ELSEWHERE)
 
 
 def input_gradients(

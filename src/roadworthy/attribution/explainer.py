@@ -10,8 +10,9 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from roadworthy.attribution.base import Block, Family, Job, kind_of
+from roadworthy.attribution.base import Block, Family, Job, Reduce, channel_sum, kind_of
 from roadworthy.attribution.base import methods as registered
+from roadworthy.attribution.outside import Outside
 from roadworthy.attribution.requests import Methods, Request, parse
 from roadworthy.attribution.samples import Samples
 from roadworthy.attribution.settings import Resolved, Settings, named, resolve
@@ -58,6 +59,7 @@ class Explainer:
         device: where a callable without parameters runs.
         nonfinite: ``"raise"`` refuses maps with NaN or infinity, ``"keep"`` returns them.
         progress: called with the number of maps just finished.
+        reduce: brings maps (n, c, ...) of a layer that an object of captum gives to (n, ...); the sum by default.
 
     Raises:
         InputError: arguments that cannot be used.
@@ -87,6 +89,7 @@ class Explainer:
         device: str | torch.device | None = None,
         nonfinite: Literal["raise", "keep"] = "raise",
         progress: Progress | None = None,
+        reduce: Reduce = channel_sum,
     ) -> None:
         _refuse_inference(model)
         if nonfinite not in ("raise", "keep"):
@@ -100,13 +103,11 @@ class Explainer:
         self.given = named(settings)
         self.mean = mean
         self.progress = progress
+        self.reduce = reduce
         self.values: Resolved | None = None
         self._caches: dict[tuple[int, ...], dict[str, Any]] = {}
         # taken once, before the callables run: what they remember is no part of what they are
-        self._sources = {
-            request.name: request.source if isinstance(request.source, str) else callable_fingerprint(request.source)
-            for request in self.requests
-        }
+        self._sources = {request.name: _fingerprint(request.source) for request in self.requests}
 
     def resolved(self, channels: int) -> Resolved:
         """Return the settings in pixel units, worked out once for a number of channels."""
@@ -180,6 +181,7 @@ class Explainer:
             self.seed,
             self.resolved(samples.images.shape[1]),
             self._caches.setdefault(tuple(samples.images.shape[1:]), {}),
+            self.reduce,
         )
 
     def _run_family(self, job: Job, family: Family, members: list[str], into: Block) -> None:
@@ -264,6 +266,7 @@ def _slice(job: Job, part: slice) -> Job:
         job.seed,
         job.values,
         job.cache,
+        job.reduce,
     )
 
 
@@ -277,10 +280,19 @@ def _array(values: Any) -> np.ndarray:
     return values.astype(np.float32)
 
 
-def _call(name: str, function: Callable[..., Any], job: Job) -> np.ndarray:
+def _fingerprint(source: str | Outside | Callable[..., Any]) -> str:
+    if isinstance(source, Outside):
+        return source.fingerprint()
+    return source if isinstance(source, str) else callable_fingerprint(source)
+
+
+def _call(name: str, method: Outside | Callable[..., Any], job: Job) -> np.ndarray:
+    if isinstance(method, Outside):
+        return _array(method.explain(job, name))
     # the images are in pixel units and channels first, so the model it gets must take them so
     try:
-        return _array(function(job.classifier.as_model(), job.images.clone(), job.targets.clone()))
+        model = job.classifier.as_model(job.images[:1])
+        return _array(method(model, job.images.clone(), job.targets.clone()))
     except (TypeError, ValueError) as error:
         raise AttributionError(
             f"{name!r}: the callable failed with {type(error).__name__}: {error}; it is called as "

@@ -25,6 +25,7 @@ from roadworthy.evaluation.treatment import DegradedSplit
 from roadworthy.forward import Classifier, untouched
 from roadworthy.imputation import Imputer, Mean, resolve_imputer
 from roadworthy.records import Split
+from roadworthy.removal.reduction import reduce_channels
 from roadworthy.rng import resolve_seed
 from roadworthy.types import Layout, Normalize, Output, Progress, Reduction, Seed, Sign, Unit
 
@@ -224,7 +225,15 @@ def evaluate(
         judges=_judges(chosen, classifier, judge, samples, stream, recipe=recipe, seed=run_seed, mean=fill_mean),
         examiner=examiner,
         maps=MapSources(
-            attributions, stream, classifier, {"seed": run_seed, "settings": settings, "mean": fill_mean}
+            attributions,
+            stream,
+            classifier,
+            {
+                "seed": run_seed,
+                "settings": settings,
+                "mean": fill_mean,
+                "reduce": functools.partial(reduce_channels, reduction=chosen.reduction),
+            },
         ),
         seed=run_seed,
         repeats=repeats,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from roadworthy.attribution import Explainer, Samples
+from roadworthy.attribution import Explainer, Samples, is_method, name_of
 from roadworthy.errors import AttributionError, InputError
 from roadworthy.evaluation.inputs import Stream
 from roadworthy.fingerprints import callable_fingerprint
@@ -41,10 +41,10 @@ class MapSources:
 
     Args:
         attributions: method names and callables, or a mapping name -> method name, callable
-            ``(model, images, targets)``, array-like (N, ...) or :class:`Saved`.
+            ``(model, images, targets)``, object of captum or Zennit, array-like (N, ...) or :class:`Saved`.
         stream: the samples; arrays are held against its length.
         classifier: the model.
-        options: keyword arguments for the maps that are computed here: seed, settings, mean.
+        options: keyword arguments for the maps that are computed here: seed, settings, mean, reduce.
     """
 
     attributions: Any
@@ -62,7 +62,7 @@ class MapSources:
         sources = _as_mapping(self.attributions)
         self.names = list(sources)
         for name, source in sources.items():
-            if isinstance(source, str) or (callable(source) and not hasattr(source, "shape")):
+            if isinstance(source, str) or (not hasattr(source, "shape") and is_method(source)):
                 self.named[name] = source
             else:
                 self.saved[name] = self._checked(name, self._as_saved(name, source))
@@ -96,7 +96,7 @@ class MapSources:
         else:
             raise InputError(
                 f"attributions: {name!r} is a {type(source).__name__}; expected a method name, a callable "
-                "(model, images, targets), or an array (N, ...)"
+                "(model, images, targets), an object of captum.attr or Zennit, or an array (N, ...)"
             )
         known = self.stream.known_ids
         if found.ids is not None and (known is None or not set(map(str, found.ids)) & set(known)):
@@ -238,16 +238,16 @@ def _plain(array: Any) -> np.ndarray:
 
 
 def _as_mapping(attributions: Any) -> dict[str, str | Callable[..., Any] | Any]:
-    if isinstance(attributions, str):
+    if isinstance(attributions, str) or (not isinstance(attributions, Mapping) and is_method(attributions)):
         attributions = [attributions]
     if isinstance(attributions, Mapping):
         found: dict[str, Any] = {str(name): source for name, source in attributions.items()}
         if len(found) != len(attributions):
             raise InputError(f"attributions: two names read alike in {list(attributions)}")
-    elif isinstance(attributions, Sequence) and all(isinstance(part, str) or callable(part) for part in attributions):
-        found = {
-            part if isinstance(part, str) else getattr(part, "__name__", "callable"): part for part in attributions
-        }
+    elif isinstance(attributions, Sequence) and all(
+        isinstance(part, str) or is_method(part) for part in attributions
+    ):
+        found = {name_of(part): part for part in attributions}
         if len(found) != len(attributions):
             raise InputError(
                 f"attributions: two methods have one name in {list(attributions)}; pass a mapping with names of your "

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from roadworthy.attribution import attribute
+from roadworthy.attribution import attribute, is_method, name_of
 from roadworthy.errors import AttributionError, InputError, ModelError
 from roadworthy.evaluation.degrade import Filler
 from roadworthy.evaluation.gather import Facts, Grid, Point, gather
@@ -314,16 +314,14 @@ def named_attributions(attributions: Any) -> dict[str, Any]:
     Raises:
         InputError: maps of one split only, or something that is neither names nor a mapping.
     """
-    if isinstance(attributions, str) or callable(attributions):
+    if isinstance(attributions, str) or is_method(attributions):
         attributions = [attributions]
     if not isinstance(attributions, Mapping):
-        attributions = {
-            part if isinstance(part, str) else getattr(part, "__name__", "callable"): part for part in attributions
-        }
+        attributions = {name_of(part): part for part in attributions}
     found = {str(name): source for name, source in attributions.items()}
     for name, source in found.items():
         pair = isinstance(source, (tuple, list)) and len(source) == 2
-        if not (isinstance(source, str) or callable(source) or pair):
+        if not (isinstance(source, str) or is_method(source) or pair):
             raise InputError(
                 f"attributions: {name!r} is a {type(source).__name__}; to retrain, maps of the training samples are "
                 "needed too: pass a method name, a callable, or a pair (training maps, test maps)"
