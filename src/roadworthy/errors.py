@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 
@@ -62,13 +63,14 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f" Did you mean '{spelled[close[0]]}'?" if close else ""
 
 
-def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:
+def unknown_name(kind: str, name: object, known: Iterable[str], elsewhere: str | None = None) -> InputError:
     """Build the error for a name that is not registered.
 
     Args:
         kind: what the name stands for, in the singular (``"imputer"``).
         name: what came.
         known: the names that would have been accepted.
+        elsewhere: what is meant, where the name is one that other software uses.
 
     Returns:
         The error, to be raised by the caller.
@@ -78,4 +80,9 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:
         "Unknown imputer 'meen'. Did you mean 'mean'? Known: mean, zero."
     """
     names = sorted(known)
-    return InputError(f"Unknown {kind} {name!r}.{did_you_mean(str(name), names)} Known: {', '.join(names)}.")
+    parts = [part for part in re.split(r"[^\w.:-]+", str(name)) if part]
+    if parts != [str(name)] and parts and set(parts) <= set(names):
+        hint = f" Give each name by itself: {', '.join(map(repr, parts))} (for the command {','.join(parts)})."
+    else:
+        hint = f" Did you mean '{elsewhere}'?" if elsewhere else did_you_mean(str(name), names)
+    return InputError(f"Unknown {kind} {name!r}.{hint} Known: {', '.join(names)}.")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 from roadworthy.errors import unknown_name
@@ -15,6 +16,7 @@ class Registry(Generic[T]):
 
     Args:
         kind: what the entries are, in the singular, as error messages say it.
+        elsewhere: names that other software uses, in small letters and digits alone, to those used here.
 
     Example:
         >>> shapes: Registry[str] = Registry("shape")
@@ -24,8 +26,9 @@ class Registry(Generic[T]):
         ('round', 'a filled circle')
     """
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, elsewhere: Mapping[str, str] | None = None) -> None:
         self.kind = kind
+        self._elsewhere = elsewhere or {}
         self._entries: dict[str, tuple[T, str]] = {}
 
     def add(self, name: str, entry: T, description: str) -> T:
@@ -41,7 +44,8 @@ class Registry(Generic[T]):
 
     def __getitem__(self, name: str) -> T:
         if name not in self._entries:
-            raise unknown_name(self.kind, name, self._entries)
+            plain = re.sub(r"[^a-z0-9]", "", str(name).lower())
+            raise unknown_name(self.kind, name, self._entries, self._elsewhere.get(plain))
         return self._entries[name][0]
 
     def __contains__(self, name: object) -> bool:

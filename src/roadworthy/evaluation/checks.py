@@ -164,7 +164,7 @@ def scores_warning(logits: torch.Tensor, model: Any) -> str:
     what = "all lie in [0, 1] and come from a Sigmoid" if sigmoid else "every row lies in [0, 1] and adds up to 1"
     return (
         f"the model's class scores look like probabilities ({what}), and a softmax is taken of them again: the "
-        "recorded probabilities are too even, and gradients are those of the probability. Leave the last layer off, or "
+        "recorded probabilities are too even, and gradients are those of the probability. Leave that layer off, or "
         f"pass output=lambda p: {undone}; top-1 and top-5 are right either way"
     )
 

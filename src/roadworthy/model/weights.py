@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import pickle
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from roadworthy.errors import InputError, ModelError
+from roadworthy.errors import InputError, ModelError, did_you_mean, listed
 from roadworthy.files import replacing
 from roadworthy.model.normalized import per_channel
 from roadworthy.types import Normalize
 
-_PREFIXES = ("module.", "_orig_mod.", "body.")
+_KEYS = ("state_dict", "model", "model_state_dict")  # what training scripts keep weights under
+_ENDINGS = (".pt", ".pth", ".bin", ".ckpt", ".pth.tar", ".pt.tar")
+_COUNTER = "num_batches_tracked"  # files older than it lack it; it has no part in evaluation
 _SHOWN = 3
 
 
@@ -76,8 +79,8 @@ def read_weights(path: str | Path) -> tuple[dict[str, torch.Tensor], dict[str, A
     """Read a state dict, and what :func:`save_weights` noted about it.
 
     Args:
-        path: ``.safetensors``, or ``.pt``, ``.pth``, ``.bin``, ``.ckpt`` that holds a state dict, bare or under
-            ``state_dict`` or ``model``.
+        path: ``.safetensors``, or ``.pt``, ``.pth``, ``.pth.tar``, ``.bin``, ``.ckpt`` that holds a state dict, bare
+            or under ``state_dict``, ``model`` or ``model_state_dict``, or as the only one in a checkpoint.
 
     Returns:
         The tensors by name, on the CPU, and the notes (empty for other files).
@@ -85,14 +88,41 @@ def read_weights(path: str | Path) -> tuple[dict[str, torch.Tensor], dict[str, A
     Raises:
         ModelError: no such file, another format, or a file that would have to run code to be read.
     """
-    path = Path(path)
+    path = Path(path).expanduser()
     if not path.is_file():
-        raise ModelError(f"weights: there is no file {str(path)!r}")
+        raise ModelError(_no_file(path))
+    _check_start(path)
     if path.suffix == ".safetensors":
         return _read_safetensors(path)
-    if path.suffix in (".pt", ".pth", ".bin", ".ckpt"):
+    if path.name.endswith(_ENDINGS):
         return _state_dict_in(_read_pickle(path), path), {}
     raise ModelError(f"weights: {path.name!r} ends in {path.suffix!r}; expected .safetensors, .pt or .pth")
+
+
+def _no_file(path: Path) -> str:
+    if path.is_dir():
+        inside = sorted(file.name for file in path.iterdir() if file.name.endswith((".safetensors", *_ENDINGS)))
+        found = f"; in it lie {listed(inside, 5)}" if inside else ""
+        return f"weights: {str(path)!r} is a folder, expected a file{found}"
+    beside = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
+    return f"weights: there is no file {str(path)!r}.{did_you_mean(path.name, beside)}".removesuffix(".")
+
+
+def _check_start(path: Path) -> None:
+    """Refuse a file whose first bytes say that it is something else than its name says."""
+    with path.open("rb") as file:
+        start = file.read(40)
+    fault = ""
+    if not start:
+        fault = "is empty (0 bytes); copy or download it anew"
+    elif start.startswith(b"version https://git-lfs"):
+        fault = "is a Git LFS pointer, not the weights themselves; 'git lfs pull' in its repository fetches them"
+    elif start.lstrip().lower().startswith((b"<!doctype", b"<html", b"<?xml")):
+        fault = "is a web page, so what was downloaded is not the file; download it anew"
+    elif path.suffix == ".safetensors" and start.startswith(b"PK"):
+        fault = "is a PyTorch file by its contents; name it .pt"
+    if fault:
+        raise ModelError(f"weights: {str(path)!r} {fault}")
 
 
 def _read_safetensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
@@ -110,20 +140,34 @@ def _read_safetensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, An
 
 def _read_pickle(path: Path) -> Any:
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # torch's, on what the error below says in one line
+            return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise ModelError(
             f"weights: {str(path)!r} is damaged or holds Python objects other than tensors, and loading those could "
-            "run code: refused. Save the state dict alone, best with save_weights(model, 'name.safetensors')"
+            "run code: refused. Where the model is known, save its weights alone: "
+            "roadworthy.model.save_weights(model, 'name.safetensors'), or torch.save(model.state_dict(), 'name.pt')"
         ) from error
     except (RuntimeError, ValueError, EOFError, OSError, KeyError) as error:
-        raise ModelError(f"weights: {str(path)!r} cannot be read ({one_line(error)})") from error
+        if "TorchScript" in str(error):
+            raise ModelError(
+                f"weights: {str(path)!r} is a TorchScript program, expected weights; where it is trusted, "
+                f"torch.save(torch.jit.load({path.name!r}).state_dict(), 'name.pt') takes them out"
+            ) from error
+        raise ModelError(
+            f"weights: {str(path)!r} cannot be read, it may be cut short: copy or download it anew "
+            f"({one_line(error)})"
+        ) from error
 
 
 def _state_dict_in(loaded: Any, path: Path) -> dict[str, torch.Tensor]:
-    for key in ("state_dict", "model"):
+    for key in _KEYS:
         if isinstance(loaded, Mapping) and isinstance(loaded.get(key), Mapping):
             loaded = loaded[key]
+    inner = [value for value in loaded.values() if _is_state_dict(value)] if isinstance(loaded, Mapping) else []
+    if len(inner) == 1:
+        loaded = inner[0]
     if not isinstance(loaded, Mapping) or not loaded:
         raise ModelError(
             f"weights: {path.name!r} holds {type(loaded).__name__}, expected a state dict (name to tensor)"
@@ -132,15 +176,21 @@ def _state_dict_in(loaded: Any, path: Path) -> dict[str, torch.Tensor]:
     if other:
         raise ModelError(
             f"weights: {path.name!r} holds no state dict: {_few(other)} are not tensors; expected a mapping of names "
-            "to tensors, bare or under 'state_dict' or 'model'"
+            f"to tensors, bare or under {', '.join(map(repr, _KEYS))}"
         )
     return {str(name): value for name, value in loaded.items()}
+
+
+def _is_state_dict(value: Any) -> bool:
+    tensors = isinstance(value, Mapping) and all(isinstance(entry, torch.Tensor) for entry in value.values())
+    return tensors and len(value) > 0
 
 
 def load_weights(model: torch.nn.Module, path: str | Path) -> dict[str, Any]:
     """Load weights from a file into a model, in place; every name and shape must fit.
 
-    A prefix that all names share (``module.`` of DataParallel, ``_orig_mod.`` of compile) is taken off.
+    A prefix that all names share (``module.`` of DataParallel, ``_orig_mod.`` of compile, ``model.`` of Lightning) is
+    taken off where the rest then fits.
 
     Args:
         model: the network the weights belong to.
@@ -165,20 +215,28 @@ classes=3.
     """
     state, about = read_weights(path)
     own = dict(model.state_dict())
-    for prefix in _PREFIXES:
-        if all(name.startswith(prefix) for name in state) and not any(name.startswith(prefix) for name in own):
-            state = {name.removeprefix(prefix): value for name, value in state.items()}
-    # files older than this counter lack it; it has no part in evaluation
-    missing = [name for name in own if name not in state and not name.endswith("num_batches_tracked")]
+    prefix = _prefix(list(own), list(state))
+    if all(name.startswith(prefix) for name in state):
+        state, prefix = {name.removeprefix(prefix): value for name, value in state.items()}, ""
+    missing = [name for name in own if name not in state and not name.endswith(_COUNTER)]
     unexpected = [name for name in state if name not in own]
     shapes = [name for name in own if name in state and own[name].shape != state[name].shape]
     if missing or unexpected or shapes:
         raise ModelError(
             f"weights: {Path(path).name!r} does not fit {type(model).__name__}: "
-            + _mismatch(own, state, missing, unexpected, shapes)
+            + _mismatch(own, state, missing, unexpected, shapes, prefix)
         )
     model.load_state_dict(state, strict=False)
     return about
+
+
+def _prefix(own: list[str], state: list[str]) -> str:
+    """Return what stands before the model's names in the file; empty where they stand alone, or nowhere."""
+    if not own or own[0] in state:
+        return ""
+    ends = [name.removesuffix(own[0]) for name in state if name.endswith(f".{own[0]}")]
+    needed = [name for name in own if not name.endswith(_COUNTER)]
+    return next((prefix for prefix in sorted(ends, key=len) if all(prefix + name in state for name in needed)), "")
 
 
 def _mismatch(
@@ -187,7 +245,14 @@ def _mismatch(
     missing: list[str],
     unexpected: list[str],
     shapes: list[str],
+    prefix: str,
 ) -> str:
+    if prefix:
+        others = [name for name in state if not name.startswith(prefix)]
+        return (
+            f"its names start with {prefix!r}, and beside them are {_few(others)}. Save the network's own state "
+            f"dict, such as wrapper.{prefix}state_dict()"
+        )
     facts = []
     if missing:
         facts.append(f"the file lacks {_few(missing)}")
