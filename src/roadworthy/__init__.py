@@ -21,6 +21,8 @@ _FRONT_DOOR = {
     "load_result": "roadworthy.evaluation",
     "probe_features": "roadworthy.probe",
     "rank_k": "roadworthy.probe",
+    "to_mlflow": "roadworthy.tracking",
+    "to_tensorboard": "roadworthy.tracking",
     "topk_accuracy": "roadworthy.statistics",
 }
 # report is a package and, called, the function that writes the page
@@ -38,6 +40,7 @@ _STAGES = (
     "report",
     "statistics",
     "sweep",
+    "tracking",
 )
 
 __all__ = ["__version__", *_FRONT_DOOR, *_STAGES]
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
     from roadworthy import removal as removal
     from roadworthy import statistics as statistics
     from roadworthy import sweep as sweep
+    from roadworthy import tracking as tracking
     from roadworthy.attribution import attribute as attribute
     from roadworthy.comparison import compare as compare
     from roadworthy.data import load_data as load_data
@@ -66,6 +70,8 @@ if TYPE_CHECKING:
     from roadworthy.probe import rank_k as rank_k
     from roadworthy.report import report as report
     from roadworthy.statistics import topk_accuracy as topk_accuracy
+    from roadworthy.tracking import to_mlflow as to_mlflow
+    from roadworthy.tracking import to_tensorboard as to_tensorboard
 
 
 def __getattr__(name: str) -> Any:
