@@ -283,7 +283,7 @@ class Split:
         if first[0][0] != other[0][0]:
             advice.append("channels=1 or channels=3")
         if first[0][1:] != other[0][1:]:
-            advice.append("size=(H, W)")
+            advice.append("size=(H, W) (--size HxW)")
         return DataError(
             f"{self.name}: images differ in shape: {first[0]} at {first[1]}, {other[0]} at {other[1]}; "
             f"pass {' and '.join(advice)} to bring them to one shape"

@@ -13,6 +13,7 @@ import torch
 
 from roadworthy.data.classes import CLASSES_FILE, folder_name, read_classes
 from roadworthy.data.decode import EXTENSIONS, decode, header_channels
+from roadworthy.data.levels import check_one_class, check_splits, in_place_of_images, no_folder, warn_level
 from roadworthy.data.options import Options
 from roadworthy.data.registry import sources
 from roadworthy.data.splits import TEST_NAMES, TRAIN_NAMES, check_classes, hash_split
@@ -93,7 +94,7 @@ def load_folder(argument: str, options: Options) -> Data:
         raise InputError("data: 'folder' needs a path behind the colon: 'folder:PATH'")
     root = Path(argument).expanduser()
     if not root.is_dir():
-        raise DataError(f"{root}: {'not a folder' if root.exists() else 'no such folder'}; {_EXPECTED}")
+        raise DataError(f"{root}: {no_folder(root)}; {_EXPECTED}")
     train_name, test_name = _split_folders(root)
     folders = _folders(root / train_name)
     classes, folders = _listed(root, folders) or (folders, folders)
@@ -102,6 +103,7 @@ def load_folder(argument: str, options: Options) -> Data:
     found = _find(root, train_name, folders)
     test_found = None if test_name is None else _find(root, test_name, folders)
     _check_found(root, classes, found, test_found)
+    warn_level(root, train_name, folders, found.files)
     _warn_left_out(root, classes, found, test_found)
     every = found.files + (test_found.files if test_found else [])
     options = replace(options, channels=options.channels or common_channels(root, every))
@@ -145,7 +147,10 @@ def _split_folders(root: Path) -> tuple[str, str | None]:
         if test is not None and set(by_name) <= set(TEST_NAMES) and _folders(root / test):
             raise DataError(f"{root}: '{test}' has no 'train' beside it; {_EXPECTED}")
         return "", None
-    if not _folders(root / train) or (test is None and len(names) > 1):
+    if not _folders(root / train):
+        check_splits(root, names, train, test, _EXPECTED)
+        return "", None
+    if test is None and len(names) > 1:
         return "", None
     return train, test
 
@@ -202,8 +207,9 @@ def _check_test_classes(root: Path, train: str, test: str, classes: Sequence[str
 def _check_found(root: Path, classes: Sequence[str], found: _Found, test_found: _Found | None) -> None:
     for name, part in (("training", found), ("test", test_found)):
         if part is not None and not part.files:
-            others = f" ({len(part.others)} other files)" if part.others else ""
-            raise DataError(f"{root}: no {name} images found{others}; {_EXPECTED}")
+            raise DataError(f"{root}: no {name} images found{in_place_of_images(root, part.others)}; {_EXPECTED}")
+    if len(classes) == 1:
+        check_one_class(root, found.files)
     check_classes(classes, str(root))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from pathlib import Path
 from roadworthy.data import digits, fashion_mnist, folder, hdf5, parquet, planted, tfrecord, torchvision  # noqa: F401
 from roadworthy.data.options import Options, parse_channels, parse_share, parse_size
 from roadworthy.data.registry import sources
-from roadworthy.errors import InputError
+from roadworthy.errors import InputError, unknown_name
 from roadworthy.records import Data
 from roadworthy.rng import resolve_seed
 from roadworthy.types import Seed
@@ -55,15 +56,14 @@ def load_data(
         ((1, 8, 8), 1438, 359, ('0', '1', '2'))
     """
     if not isinstance(spec, str):
+        path = f", here 'folder:{spec}'" if isinstance(spec, Path) else ""
         raise InputError(
-            f"data: got {type(spec).__name__}, expected a specification such as 'digits' or 'folder:PATH'"
+            f"data: got {type(spec).__name__}, expected a specification such as 'digits' or 'folder:PATH'{path}"
         )
     name, _, argument = spec.partition(":")
-    if spec and name not in sources and Path(spec).expanduser().exists():
-        kind = "folder" if Path(spec).expanduser().is_dir() else "hdf5"
-        raise InputError(
-            f"data: {spec!r} is a path; say what lies there: '{kind}:{spec}', 'parquet:{spec}' or 'tfrecord:{spec}'"
-        )
+    if spec and name not in sources:
+        _refuse_path(spec)
+        raise unknown_name("data source", name, sources, _elsewhere(name))
     options = Options(
         spec=spec,
         size=parse_size(size),
@@ -72,3 +72,24 @@ def load_data(
         test_share=parse_share(test_share),
     )
     return sources[name](argument, options)
+
+
+def _refuse_path(spec: str) -> None:
+    """Refuse a path that does not say what lies there, whether anything does or not."""
+    path = Path(spec).expanduser()
+    if path.exists():
+        kind = "folder" if path.is_dir() else "hdf5"
+        raise InputError(
+            f"data: {spec!r} is a path; say what lies there: '{kind}:{spec}', 'parquet:{spec}' or 'tfrecord:{spec}'"
+        )
+    if re.match(r"[.~]?[/\\]|\.\.|[A-Za-z]:\\", spec):
+        raise InputError(
+            f"data: {spec!r} looks like a path, but nothing lies there; correct it, and say what it is: "
+            "'folder:PATH', 'parquet:PATH', 'tfrecord:GLOB' or 'hdf5:PATH'"
+        )
+
+
+def _elsewhere(name: str) -> str | None:
+    """Return how a data set of torchvision is written that was named alone."""
+    plain = re.sub(r"[^a-z0-9]", "", name.lower())
+    return next((f"torchvision:{known}" for known in torchvision.known() if known.lower() == plain), None)

@@ -32,6 +32,11 @@ _KNOWN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 """Constructor arguments of the training and the test split."""
 
 
+def known() -> list[str]:
+    """Return the names of the data sets."""
+    return sorted(_KNOWN)
+
+
 def data_folder() -> Path:
     """Return where downloads go: the environment variable ROADWORTHY_DATA, or ~/.cache/roadworthy/data."""
     return Path(os.environ.get("ROADWORTHY_DATA") or "~/.cache/roadworthy/data").expanduser()

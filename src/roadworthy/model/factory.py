@@ -26,12 +26,15 @@ def _load(request: Request) -> tuple[nn.Module | Callable[..., object], Normaliz
             f"classes={request.classes} has no effect on {request.spec!r}: the factory is called without it"
         )
     address = request.spec.partition(":")[0]
+    _check_address(address, request.spec)
     with _current_folder():
         # importing may draw as well: the weights of a model that the module builds there and then
         with seeded_globals(request.seed, "import", request.spec):
             module = _import(address, request.spec)
         factory = _find(module, request.name("package.module:factory"), request.spec)
         model = factory if isinstance(factory, nn.Module) else _call(factory, request)
+    if isinstance(model, type):
+        raise ModelError(f"{request.spec!r} returned the class {model.__name__}; let it return {model.__name__}()")
     if not callable(model):
         raise ModelError(
             f"{request.spec!r} returned {type(model).__name__}, expected a torch.nn.Module or a callable on images"
@@ -43,6 +46,21 @@ def _load(request: Request) -> tuple[nn.Module | Callable[..., object], Normaliz
             )
         load_weights(model, request.weights)
     return model, None
+
+
+def _check_address(address: str, spec: str) -> None:
+    """Refuse a file's path where a module's name belongs, and say how it is written."""
+    if not address.endswith(".py") and not set("/\\") & set(address):
+        return
+    parts = [part for part in address.removesuffix(".py").replace("\\", "/").split("/") if part not in ("", ".")]
+    wanted = ".".join(parts)
+    place = (
+        "" if os.path.isabs(address) or ".." in parts or "~" in parts else f", here {wanted + spec[len(address) :]!r}"
+    )
+    raise ModelError(
+        f"{spec!r} is the path of a file; name the module from the current folder or an installed package, with dots "
+        f"and without .py{place}"
+    )
 
 
 @contextlib.contextmanager
@@ -92,4 +110,8 @@ def _call(factory: Callable[[], Any], request: Request) -> Any:
         with seeded_globals(request.seed, "init", request.spec):
             return factory()
     except Exception as error:
-        raise ModelError(f"{request.spec!r}: calling it without arguments failed: {one_line(error)}") from error
+        needs = isinstance(error, TypeError) and "argument" in str(error)
+        raise ModelError(
+            f"{request.spec!r}: calling it without arguments failed: {one_line(error)}"
+            + ("; name a function that takes none and passes them on" if needs else "")
+        ) from error

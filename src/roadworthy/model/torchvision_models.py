@@ -28,7 +28,7 @@ def _load(request: Request) -> tuple[nn.Module, Normalize | None]:
     if request.data is not None and len(request.data.mean) != _CHANNELS:
         raise ModelError(
             f"{request.spec} takes {_CHANNELS} channels, {request.data.name!r} has {len(request.data.mean)}; "
-            "load the data with channels=3"
+            "load the data with channels=3 (--channels 3)"
         )
     choices = torchvision.models.get_model_weights(name)
     if request.weights is None or is_file(request.weights):
@@ -59,7 +59,7 @@ def _with_own_weights(request: Request, name: str) -> nn.Module:
         network: nn.Module = torchvision.models.get_model(name, weights=None, num_classes=request.class_count(1000))
     if request.weights is None and not request.fresh:
         warnings.warn(
-            f"{request.spec}: no weights were given, they are random; pass weights='DEFAULT' or the path of a file",
+            f"{request.spec}: no weights were given, they are random; pass weights='DEFAULT' (--weights) or a file",
             RoadworthyWarning,
             stacklevel=5,
         )
