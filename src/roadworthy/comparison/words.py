@@ -93,21 +93,18 @@ def _intact(found: Comparison, run: str) -> Sentence | None:
     if not math.isnan(row["difference_low"]):
         sign = 1 if row["difference"] > 0 else -1
         low, high = sorted((sign * row["difference_low"], sign * row["difference_high"]))
-        ends = f" ({100 * low:.1f} to {100 * high:.1f})"
+        ends = f" ({_number(100 * low, 1)} to {_number(100 * high, 1)})"
     if row["different"]:
         by = f"{100 * abs(row['difference']):.1f} points{ends}"
         return Sentence(f"With nothing removed {names[0]} is more accurate than {names[1]}, by {by}.", "intact")
     if row["difference"] == 0 and row["difference_low"] == row["difference_high"] == 0:
         return Sentence(f"With nothing removed {run} and {found.runs[0]} are equally accurate.", "intact")
+    around = ""
+    if not math.isnan(row["difference_low"]):
+        around = f" ({_points(row['difference_low'])} to {_points(row['difference_high'])})"
     return Sentence(
         f"With nothing removed {run} and {found.runs[0]} cannot be told apart in accuracy: "
-        f"{100 * row['difference']:+.1f} points"
-        + (
-            ""
-            if math.isnan(row["difference_low"])
-            else f" ({100 * row['difference_low']:+.1f} to {100 * row['difference_high']:+.1f})"
-        )
-        + ".",
+        f"{_points(row['difference'])} points{around}.",
         "intact",
     )
 
@@ -137,7 +134,7 @@ def _estimates(found: Comparison) -> Iterator[Sentence]:
         if math.isnan(row["low"]):
             yield Sentence(f"What {names} differ by cannot be said: {row['reason']}.", "differences")
             continue
-        ends = f"{100 * row['low']:+.1f} to {100 * row['high']:+.1f}"
+        ends = f"{_points(row['low'])} to {_points(row['high'])}"
         level = f"with at least {100 * row['level']:.0f} % confidence"
         if row["low"] == row["high"] == 0:
             yield Sentence(f"{names} predict the same on every sample, so they are equally accurate.", "differences")
@@ -145,12 +142,12 @@ def _estimates(found: Comparison) -> Iterator[Sentence]:
             better, worse = (row["run"], row["against"]) if row["low"] > 0 else (row["against"], row["run"])
             yield Sentence(
                 f"{better} is more accurate than {worse}: {row['run']} less {row['against']} is "
-                f"{100 * row['difference']:+.1f} points, {level} {ends}.",
+                f"{_points(row['difference'])} points, {level} {ends}.",
                 "differences",
             )
         else:
             yield Sentence(
-                f"{names} cannot be told apart in accuracy: {100 * row['difference']:+.1f} points, {level} {ends}.",
+                f"{names} cannot be told apart in accuracy: {_points(row['difference'])} points, {level} {ends}.",
                 "differences",
             )
 
@@ -174,3 +171,9 @@ def _joined(names: list[str]) -> str:
 def _number(value: float, digits: int = 3) -> str:
     shown = f"{value:.{digits}f}"
     return shown if float(shown) else shown.lstrip("-")
+
+
+def _points(share: float) -> str:
+    """A difference of shares in points, with its sign."""
+    shown = _number(100 * share, 1)
+    return f"+{shown}" if float(shown) > 0 else shown

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+from roadworthy.comparison import Comparison
 from roadworthy.evaluation.result import Result
 from roadworthy.labelfree.result import LabelFree
 from roadworthy.report.figures import curves_figure, sheet_figure
@@ -23,7 +24,7 @@ __all__ = ["Verdict", "curves_figure", "report", "sheet_figure", "verdict", "wri
 class _CallablePackage(ModuleType):
     def __call__(
         self,
-        result_or_path: Result | LabelFree | str | Path,
+        result_or_path: Result | LabelFree | Comparison | str | Path,
         path: str | Path = "report.html",
         *,
         title: str | None = None,

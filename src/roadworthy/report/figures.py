@@ -31,7 +31,7 @@ _DASHES: dict[str, Any] = {
     "longdash": (0, (10, 3)),
     "dot": (0, (1.5, 1.5)),
 }
-_MARKERS = {
+MARKERS = {
     "circle": "o",
     "square": "s",
     "diamond": "D",
@@ -213,10 +213,10 @@ def _draw_order(axes: Axes, frame: Any, result: Result) -> None:
             rows["value"].to_numpy(),
             color=style.light,
             linestyle=_DASHES[style.dash],
-            marker=_MARKERS[style.marker],
+            marker=MARKERS[style.marker],
             markersize=3.5,
             linewidth=1.3,
-            label=_plain(_short(method, _LEGEND)),
+            label=legend_text(method),
         )
         axes.fill_between(
             x, rows["low"].to_numpy(), rows["high"].to_numpy(), color=style.light, alpha=0.13, linewidth=0
@@ -225,6 +225,11 @@ def _draw_order(axes: Axes, frame: Any, result: Result) -> None:
     axes.tick_params(labelsize=8)
     axes.grid(color="#dddddd", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def legend_text(name: str) -> str:
+    """Return a name as a legend or an axis shows it: shortened, and never read as mathematics."""
+    return _plain(_short(name, _LEGEND))
 
 
 def _short(text: str, most: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from roadworthy.comparison import Comparison
 from roadworthy.errors import InputError
 from roadworthy.evaluation.result import Result, load_result
 from roadworthy.evaluation.words import judges_in_words, orders_in_words
@@ -12,6 +13,7 @@ from roadworthy.files import replacing
 from roadworthy.labelfree.result import HEAD, LabelFree
 from roadworthy.report import sections
 from roadworthy.report.chart import chart_data
+from roadworthy.report.compare import compare_report
 from roadworthy.report.labelfree.page import labelfree_report
 from roadworthy.report.material import Material
 from roadworthy.report.opening import opening
@@ -20,7 +22,10 @@ from roadworthy.report.text import escape, number
 
 
 def report(
-    result_or_path: Result | LabelFree | str | Path, path: str | Path = "report.html", *, title: str | None = None
+    result_or_path: Result | LabelFree | Comparison | str | Path,
+    path: str | Path = "report.html",
+    *,
+    title: str | None = None,
 ) -> Path:
     """Write one HTML file that reports a result: the verdict in two sentences, then everything it rests on.
 
@@ -31,7 +36,8 @@ def report(
     picture, and the samples kept for pictures are there.
 
     Args:
-        result_or_path: a result of an evaluation or of label-free evaluation, or the folder it was saved in.
+        result_or_path: a result of an evaluation or of label-free evaluation, or the folder it was saved in; or what
+            :func:`roadworthy.compare` returned.
         path: the file to write; folders on the way are made. An existing file is replaced in one step.
         title: heading of the page; by default made of the strategy.
 
@@ -46,6 +52,8 @@ def report(
         >>> report("runs/digits", "digits.html", title="Digits")  # doctest: +SKIP
         PosixPath('digits.html')
     """
+    if isinstance(result_or_path, Comparison):
+        return compare_report(result_or_path, path, title=title)
     if isinstance(result_or_path, LabelFree):
         return labelfree_report(result_or_path, path, title=title)
     if not isinstance(result_or_path, Result) and _is_labelfree(Path(result_or_path).expanduser()):
