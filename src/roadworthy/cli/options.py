@@ -16,7 +16,9 @@ DataOption = Annotated[
 ModelOption = Annotated[
     str,
     typer.Option(
-        "--model", help="Model: digits-cnn, torchvision:NAME, timm:NAME, package.module:factory (see sources)."
+        "--model",
+        help="Model: digits-cnn, torchvision:NAME, timm:NAME, transformers:FOLDER, package.module:factory "
+        "(see sources).",
     ),
 ]
 WeightsOption = Annotated[

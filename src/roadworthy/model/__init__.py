@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 # each family registers itself where it is imported
-from roadworthy.model import factory, resnet_cifar, small_cnn, timm_models, torchvision_models  # noqa: F401
+from roadworthy.model import (  # noqa: F401
+    factory,
+    resnet_cifar,
+    small_cnn,
+    timm_models,
+    torchvision_models,
+    transformers_models,
+)
 from roadworthy.model.base import models
 from roadworthy.model.distributed import fit_distributed
 from roadworthy.model.fit import fit

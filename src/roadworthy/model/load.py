@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from roadworthy.errors import InputError, ModelError
+from roadworthy.errors import InputError, ModelError, unknown_name
 from roadworthy.forward import device_of
 from roadworthy.model.base import Request, models
 from roadworthy.model.normalized import Normalized
@@ -35,7 +35,8 @@ def load_model(
     """Return a model that takes images in pixel units, in evaluation mode.
 
     ``spec`` is one of ``models`` (``digits-cnn``, ``small-cnn``, ``resnet18-cifar``), ``torchvision:NAME``,
-    ``timm:NAME``, or ``package.module:factory``, which is imported (from the current folder as well) and called.
+    ``timm:NAME``, ``transformers:FOLDER`` (written by ``save_pretrained``), or ``package.module:factory``, which is
+    imported (from the current folder as well) and called.
     The package's own networks are trained on ``data.train`` at first use and read from the cache afterwards.
     A module or callable passes through as it is.
 
@@ -43,11 +44,11 @@ def load_model(
         spec: the name of a model, a module, or a callable.
         data: gives the number of classes and channels, the normalisation, and the samples to train on.
         weights: a ``.safetensors`` or ``.pt`` file; for torchvision the name of a published set (``"DEFAULT"``), for
-            timm ``"pretrained"``.
+            timm ``"pretrained"``. For transformers the folder has them; ``"pretrained"`` may download by name.
         classes: number of classes; from the data, else from the architecture by default.
-        normalize: built in as the first layer. ``"auto"``: the published statistics for torchvision and timm, those
-            of the training data for own networks, nothing for a factory or a module. Or ``"imagenet"``,
-            ``(mean, std)`` per channel, or None for nothing.
+        normalize: built in as the first layer. ``"auto"``: the published statistics for torchvision and timm, what
+            the folder's image processor does for transformers, those of the training data for own networks, nothing
+            for a factory or a module. Or ``"imagenet"``, ``(mean, std)`` per channel, or None for nothing.
         seed: of the initial weights and the training.
         device: where the model is put (and trained); the CPU by default.
         cache: folder of trained weights; ``ROADWORTHY_CACHE``, else ``~/.cache/roadworthy`` by default.
@@ -55,13 +56,14 @@ def load_model(
             is called first.
 
     Returns:
-        A ``torch.nn.Module`` with ``pixel_mean`` and ``pixel_std`` (tuples) if a normalisation is built in;
+        A ``torch.nn.Module`` with ``pixel_mean`` and ``pixel_std`` (tuples) if a normalisation is built in, and
+        ``class_names`` (a tuple) where the model brings them;
         a callable passes through.
 
     Raises:
         InputError: an unknown name or setting.
         ModelError: a model or weights that cannot be loaded.
-        MissingExtraError: timm is needed and not installed.
+        MissingExtraError: timm or transformers is needed and not installed.
 
     Example:
         >>> net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3, 2))
@@ -73,7 +75,7 @@ def load_model(
         Traceback (most recent call last):
             ...
         roadworthy.errors.InputError: Unknown model 'digit-cnn'. Did you mean 'digits-cnn'? Known: digits-cnn, \
-package.module:factory, resnet18-cifar, small-cnn, timm, torchvision.
+package.module:factory, resnet18-cifar, small-cnn, timm, torchvision, transformers.
     """
     request = request_for(
         spec,
@@ -123,14 +125,30 @@ def request_for(
 def by_name(request: Request, device: str | torch.device | None) -> Any:
     """Build the model that a specification names."""
     name = request.spec.partition(":")[0]
-    family = models[name] if name in models or ":" not in request.spec else models[_FACTORY]
+    if name not in models and ":" not in request.spec:
+        raise unknown_name("model", name, models, _elsewhere(name))
+    family = models[name] if name in models else models[_FACTORY]
     network, auto = family(request)
     model = in_pixel_units(network, request, auto)
+    if hasattr(network, "class_names"):
+        model.class_names = network.class_names
     if isinstance(model, torch.nn.Module):
         model.eval()
         if device is not None:
             model.to(request.device)
     return model
+
+
+def _elsewhere(name: str) -> str | None:
+    """Return how a model is written that torchvision has, or a module of one's own; None for others."""
+    import torchvision
+
+    if name.lower() in torchvision.models.list_models(module=torchvision.models):
+        return f"torchvision:{name.lower()}"
+    module, _, factory = name.rpartition(".")
+    if Path(f"{name.replace('.', '/')}.py").is_file():
+        return f"{name}:FACTORY"
+    return f"{module}:{factory}" if module and Path(f"{module.replace('.', '/')}.py").is_file() else None
 
 
 def _cache_folder(cache: str | Path | None) -> Path:
