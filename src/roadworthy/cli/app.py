@@ -15,6 +15,7 @@ from roadworthy.cli import (
     audit,
     data,
     demo,
+    doctor,
     eval,
     features,
     labelfree,
@@ -51,6 +52,7 @@ app.command("report")(report.report)
 app.add_typer(audit.app, name="audit")
 app.add_typer(data.app, name="data")
 app.command("sources")(sources.sources)
+app.command("doctor")(doctor.doctor)
 
 
 def _version(wanted: bool) -> None:
