@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from roadworthy.cli import complete
 from roadworthy.cli.attribute import load_subject
 from roadworthy.cli.claim import claimed
 from roadworthy.cli.console import bar, out, print_frame, print_json, say
@@ -48,7 +49,9 @@ def imputers(
     names: Annotated[
         str,
         typer.Option(
-            "--imputers", help="Imputers, comma separated (see sources); gain is trained here, gain:FILE is read."
+            "--imputers",
+            autocompletion=complete.several_of(*complete.IMPUTERS),
+            help="Imputers, comma separated (see sources); gain is trained here, gain:FILE is read.",
         ),
     ] = DEFAULT_IMPUTERS,
     model: Annotated[

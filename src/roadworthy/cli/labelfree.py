@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from roadworthy.cli import complete
 from roadworthy.cli.attribute import Subject, load_subject
 from roadworthy.cli.claim import claimed
 from roadworthy.cli.console import bar, out, print_frame, print_json, say
@@ -53,7 +54,12 @@ def labelfree(
         typer.Option("--source", help="Saved outputs with labels, in place of --data and --model."),
     ] = None,
     perturbation: Annotated[
-        str, typer.Option("--perturbation", help="How samples are disturbed, joined by + (see sources); or none.")
+        str,
+        typer.Option(
+            "--perturbation",
+            autocompletion=complete.several_of("none", *complete.PERTURBATIONS, between="+"),
+            help="How samples are disturbed, joined by + (see sources); or none.",
+        ),
     ] = "gaussian",
     passes: Annotated[int, typer.Option("--passes", min=1, help="Perturbed passes.")] = 30,
     strength: Annotated[
@@ -63,6 +69,7 @@ def labelfree(
         str | None,
         typer.Option(
             "--corruptions",
+            autocompletion=complete.several_of("none", *complete.CORRUPTIONS),
             help="Corrupted copies of labelled samples to try estimators on; all by default, or none.",
         ),
     ] = None,

@@ -7,16 +7,22 @@ from typing import Annotated, Any
 
 import typer
 
+from roadworthy.cli import complete
 from roadworthy.errors import InputError
 
 DataOption = Annotated[
     str,
-    typer.Option("--data", help="Data set: digits, folder:PATH, parquet:PATH, torchvision:NAME, ... (see sources)."),
+    typer.Option(
+        "--data",
+        autocompletion=complete.one_of(*complete.DATA_SETS),
+        help="Data set: digits, folder:PATH, parquet:PATH, torchvision:NAME, ... (see sources).",
+    ),
 ]
 ModelOption = Annotated[
     str,
     typer.Option(
         "--model",
+        autocompletion=complete.one_of(*complete.MODELS),
         help="Model: digits-cnn, torchvision:NAME, timm:NAME, transformers:FOLDER, package.module:factory "
         "(see sources).",
     ),
@@ -28,11 +34,17 @@ NormalizeOption = Annotated[
     str,
     typer.Option(
         "--normalize",
+        autocompletion=complete.one_of(*complete.NORMALIZE),
         help="auto (what the model was published with), imagenet, none, or MEAN/STD, e.g. .5,.4,.3/.2,.2,.2",
     ),
 ]
 MethodsOption = Annotated[
-    str, typer.Option("--methods", help="Methods, comma separated (see sources), or NAME=FILE for saved maps.")
+    str,
+    typer.Option(
+        "--methods",
+        autocompletion=complete.several_of(*complete.METHODS),
+        help="Methods, comma separated (see sources), or NAME=FILE for saved maps.",
+    ),
 ]
 SamplesOption = Annotated[
     int | None, typer.Option("--n", min=1, help="Number of test samples, drawn by the seed; all by default.")
@@ -41,13 +53,28 @@ SizeOption = Annotated[
     str | None, typer.Option("--size", help="Bring images to HEIGHTxWIDTH, or one number for a square.")
 ]
 ChannelsOption = Annotated[int | None, typer.Option("--channels", help="1 (grey), 3 (RGB) or 4 (RGBA).")]
-TargetOption = Annotated[str, typer.Option("--target", help="Class to explain: predicted or label.")]
+TargetOption = Annotated[
+    str,
+    typer.Option(
+        "--target", autocompletion=complete.one_of(*complete.TARGETS), help="Class to explain: predicted or label."
+    ),
+]
 SettingsOption = Annotated[
-    str, typer.Option("--settings", help="Parameters of the methods: road, road-code, roar or roar-code.")
+    str,
+    typer.Option(
+        "--settings",
+        autocompletion=complete.one_of(*complete.SETTINGS),
+        help="Parameters of the methods: road, road-code, roar or roar-code.",
+    ),
 ]
 SeedOption = Annotated[int, typer.Option("--seed", help="Seed of every random draw.")]
 DeviceOption = Annotated[
-    str | None, typer.Option("--device", help="cpu, cuda, cuda:1, ...; cuda if there is one, else cpu.")
+    str | None,
+    typer.Option(
+        "--device",
+        autocompletion=complete.one_of(*complete.DEVICES),
+        help="cpu, cuda, cuda:1, ...; cuda if there is one, else cpu.",
+    ),
 ]
 MaxBatchOption = Annotated[int, typer.Option("--max-batch", min=1, help="Images in one pass through the model.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON, alone on standard output.")]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from roadworthy.cli import complete
 from roadworthy.cli.attribute import DEFAULT_METHODS, Subject, load_subject, store_maps
 from roadworthy.cli.claim import claimed
 from roadworthy.cli.console import bar, out, print_frame, print_json, say
@@ -49,15 +50,23 @@ def road(
         str | None,
         typer.Option(
             "--strategy",
+            autocompletion=complete.one_of(*complete.STRATEGIES),
             help="Preset: symmetric, road, f-fidelity, pixel-flipping, deletion or insertion. By default symmetric, "
             "asked of the model as it is; 'symmetric' also trains a copy on random masks, and asks that too.",
         ),
     ] = None,
     fractions: Annotated[str | None, typer.Option("--fractions", help="Shares removed, comma separated.")] = None,
-    order: Annotated[str | None, typer.Option("--order", help="morf, lerf or both.")] = None,
+    order: Annotated[
+        str | None,
+        typer.Option("--order", autocompletion=complete.one_of(*complete.ORDERS), help="morf, lerf or both."),
+    ] = None,
     imputer: Annotated[
         str | None,
-        typer.Option("--imputer", help="What fills removed pixels (see sources); several, comma separated, in turn."),
+        typer.Option(
+            "--imputer",
+            autocompletion=complete.several_of(*complete.IMPUTERS),
+            help="What fills removed pixels (see sources); several, comma separated, in turn.",
+        ),
     ] = None,
     noise: Annotated[
         float | None, typer.Option("--noise", min=0, help="Sd of noisy-linear's noise, in pixel units.")
@@ -75,7 +84,12 @@ def road(
         typer.Option("--repeats", min=1, help="How often ties and noise are drawn anew; 1, and 50 for f-fidelity."),
     ] = None,
     audit: Annotated[
-        str, typer.Option("--audit", help="Leakage through the masks: quick, thorough (and IDSDS), or off.")
+        str,
+        typer.Option(
+            "--audit",
+            autocompletion=complete.one_of(*complete.AUDITS),
+            help="Leakage through the masks: quick, thorough (and IDSDS), or off.",
+        ),
     ] = "quick",
     n: SamplesOption = None,
     size: SizeOption = None,

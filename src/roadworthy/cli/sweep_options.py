@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from roadworthy.cli import complete
 from roadworthy.cli.options import parse_floats, parse_list, parse_normalize, parse_size
 from roadworthy.errors import InputError
 
@@ -23,31 +24,67 @@ SetOption = Annotated[
     typer.Option("--set", help="KEY=VALUE of the experiment, dotted, value in YAML; may be given several times."),
 ]
 DataOption = Annotated[
-    str | None, typer.Option("--data", help="Data set; replaces the whole 'data' section (see sources).")
+    str | None,
+    typer.Option(
+        "--data",
+        autocompletion=complete.one_of(*complete.DATA_SETS),
+        help="Data set; replaces the whole 'data' section (see sources).",
+    ),
 ]
 ModelOption = Annotated[
-    str | None, typer.Option("--model", help="Model; replaces the whole 'model' section (see sources).")
+    str | None,
+    typer.Option(
+        "--model",
+        autocompletion=complete.one_of(*complete.MODELS),
+        help="Model; replaces the whole 'model' section (see sources).",
+    ),
 ]
 SizeOption = Annotated[str | None, typer.Option("--size", help="Bring images to HEIGHTxWIDTH, or one number.")]
 WeightsOption = Annotated[
     str | None,
     typer.Option("--weights", help="Weights of the model that the maps explain; by default it is trained."),
 ]
-NormalizeOption = Annotated[str | None, typer.Option("--normalize", help="auto, imagenet, none, or MEAN/STD.")]
+NormalizeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--normalize", autocompletion=complete.one_of(*complete.NORMALIZE), help="auto, imagenet, none, or MEAN/STD."
+    ),
+]
 MethodsOption = Annotated[
     str | None,
     typer.Option(
         "--methods",
+        autocompletion=complete.several_of(*complete.METHODS),
         help="Methods, comma separated (see sources); NAME=TRAIN:TEST for saved maps, NAME=tfrecord:PATTERN for "
         "record files of both splits.",
     ),
 ]
-StrategyOption = Annotated[str | None, typer.Option("--strategy", help="Preset: roar, kar or roar-2019.")]
-RecipeOption = Annotated[str | None, typer.Option("--recipe", help="How networks are trained (see sources).")]
+StrategyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--strategy",
+        autocompletion=complete.one_of(*complete.TRAINING_STRATEGIES),
+        help="Preset: roar, kar or roar-2019.",
+    ),
+]
+RecipeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--recipe", autocompletion=complete.one_of(*complete.RECIPES), help="How networks are trained (see sources)."
+    ),
+]
 FractionsOption = Annotated[str | None, typer.Option("--fractions", help="Shares removed, comma separated.")]
-OrderOption = Annotated[str | None, typer.Option("--order", help="morf, lerf or both.")]
+OrderOption = Annotated[
+    str | None, typer.Option("--order", autocompletion=complete.one_of(*complete.ORDERS), help="morf, lerf or both.")
+]
 ImputerOption = Annotated[
-    str | None, typer.Option("--imputer", "--imputers", help="What fills removed pixels; several, comma separated.")
+    str | None,
+    typer.Option(
+        "--imputer",
+        "--imputers",
+        autocompletion=complete.several_of(*complete.IMPUTERS),
+        help="What fills removed pixels; several, comma separated.",
+    ),
 ]
 RepeatsOption = Annotated[int | None, typer.Option("--repeats", help="Independent trainings of each kind.")]
 SeedOption = Annotated[int | None, typer.Option("--seed", help="Seed of every random draw.")]
@@ -60,7 +97,11 @@ SmokeOption = Annotated[
 RetryOption = Annotated[bool, typer.Option("--retry-failed", help="Do failed jobs again.")]
 EngineOption = Annotated[
     str,
-    typer.Option("--engine", help="auto, serial (in this process), processes (of this machine) or ray (a cluster)."),
+    typer.Option(
+        "--engine",
+        autocompletion=complete.one_of(*ENGINES),
+        help="auto, serial (in this process), processes (of this machine) or ray (a cluster).",
+    ),
 ]
 WorkersOption = Annotated[
     int | None, typer.Option("--workers", min=1, help="Processes; by default one a core, or one a GPU.")
@@ -73,7 +114,11 @@ CpusOption = Annotated[float, typer.Option("--cpus", min=0.01, help="Ray: CPUs t
 GpusOption = Annotated[float, typer.Option("--gpus", min=0, help="Ray: GPUs that each job takes.")]
 DeviceOption = Annotated[
     str | None,
-    typer.Option("--device", help="cpu, cuda, cuda:1, or several, comma separated; all GPUs if there are any."),
+    typer.Option(
+        "--device",
+        autocompletion=complete.several_of(*complete.DEVICES),
+        help="cpu, cuda, cuda:1, or several, comma separated; all GPUs if there are any.",
+    ),
 ]
 
 
