@@ -115,7 +115,7 @@ def permutations(seed: int, purpose: str, ids: Sequence[str], size: int) -> np.n
 
 
 def _generators(seed: int, purpose: str, ids: Sequence[str]) -> Iterator[np.random.Generator]:
-    """Yield the generator of each sample; one that is set anew, since making one takes five times as long."""
+    """Yield the generator of each sample; one that is set anew, since making one takes longer."""
     bits = np.random.Philox(key=0)
     generator = np.random.Generator(bits)
     for sample in ids:

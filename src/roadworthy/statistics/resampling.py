@@ -82,13 +82,13 @@ def weighted_means(make: Callable[[int], np.ndarray], rows: np.ndarray, draws: i
 
 
 def random_bytes(generator: np.random.Generator, count: int) -> np.ndarray:
-    """Return uniform bytes (count,), the same on every machine; ``generator.bytes`` takes nearly twice as long."""
+    """Return uniform bytes (count,), the same on every machine; ``generator.bytes`` takes longer."""
     words = generator.bit_generator.random_raw(-(-count // 8))
     return words.astype("<u8", copy=False).view(np.uint8)[:count]
 
 
 def _poisson(generator: np.random.Generator, rate: float, size: int) -> np.ndarray:
-    """Return Poisson counts (size,) of a rate below 1, as uint8; ``generator.poisson`` takes 20 times as long.
+    """Return Poisson counts (size,) of a rate below 1, as uint8; ``generator.poisson`` takes much longer.
 
     A byte decides a count: of its 256 values each count gets the whole ones that its probability makes up. The few
     values left over stand for what is left of the probabilities, and there another number decides.
