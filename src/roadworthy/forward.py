@@ -222,6 +222,11 @@ def device_of(model: Callable[..., Any], device: str | torch.device | None = Non
     if first is None:
         if wanted is not None and wanted.type == "cuda" and not torch.cuda.is_available():
             raise InputError(f"device={str(device)!r}, but no CUDA device is available here; use 'cpu'")
+        if wanted is not None and wanted.type not in ("cpu", "cuda", "meta"):
+            try:
+                torch.empty(0, device=wanted)
+            except (RuntimeError, AssertionError) as error:
+                raise InputError(f"device={str(device)!r} is not available here; use 'cpu'") from error
         return wanted or torch.device("cpu")
     own = first.device
     if wanted is not None and (wanted.type != own.type or _different(wanted.index, own.index)):

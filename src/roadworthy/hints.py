@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -94,6 +95,19 @@ def not_a_model(model: Any) -> str:
     if isinstance(model, torch.Tensor) or hasattr(model, "__array__"):
         return ". The model comes first, then the images"
     return ""
+
+
+def of_file(source: Any) -> str:
+    """Return how maps in a file are passed, where a name is one of a file; empty for others.
+
+    Example:
+        >>> of_file("maps.npy"), of_file("ig")
+        ("; maps in a file are opened first, attributions=roadworthy.attribution.open_maps('maps.npy')", '')
+    """
+    path = str(source) if isinstance(source, str | os.PathLike) else ""
+    if not path.endswith((".npy", ".npz", ".zarr", ".h5", ".hdf5", ".pt")):
+        return ""
+    return f"; maps in a file are opened first, attributions=roadworthy.attribution.open_maps({path!r})"
 
 
 def wrapper_hint(model: Any) -> str:

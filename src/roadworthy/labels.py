@@ -49,12 +49,17 @@ def label_array(labels: Any, n: int | None = None, what: str = "labels") -> np.n
         values = values[:, 0]
     if values.ndim != 1 or (n is not None and len(values) != n):
         expected = "(N,)" if n is None else f"({n},)"
-        hint = "; of one-hot labels take their argmax(1)" if values.ndim == 2 else ""
+        hint = _of_rows(values) if values.ndim == 2 else ""
         raise InputError(f"{what}: got shape {values.shape}, expected one class per sample, {expected}{hint}")
     if values.size and values.dtype.kind not in "iuf":
         kind = {"b": "booleans", "U": "text", "S": "text"}.get(values.dtype.kind, f"values of type {values.dtype}")
         raise InputError(
             f"{what}: got {kind} ({listed(values.tolist(), 3)}), expected whole numbers that count the classes from 0"
+            + (
+                "; [classes.index(name) for name in ...] does, with classes in the model's order"
+                if kind == "text"
+                else ""
+            )
         )
     whole = np.ones(len(values), bool)
     if values.dtype.kind == "f":
@@ -65,6 +70,13 @@ def label_array(labels: Any, n: int | None = None, what: str = "labels") -> np.n
     if not whole.all():
         raise InputError(f"{what}: got {listed(values[~whole].tolist(), 3)}, expected whole numbers")
     return values.astype(np.int64)
+
+
+def _of_rows(values: np.ndarray) -> str:
+    one = values.dtype.kind in "biuf" and bool(((values != 0).sum(axis=1) == 1).all())
+    if one or values.dtype.kind not in "biuf":
+        return "; of one-hot labels take their argmax(1)"
+    return "; of one-hot labels take their argmax(1), of several labels a sample choose one"
 
 
 def _plain(labels: Any, what: str) -> np.ndarray:

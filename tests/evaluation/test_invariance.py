@@ -148,7 +148,7 @@ def test_an_interrupted_run_goes_on_and_gives_the_same(q4, q4_data, tmp_path, mo
 def test_a_kept_run_is_not_taken_for_another(q4, q4_data, tmp_path) -> None:
     images, labels, maps = inputs(q4_data, n=10)
     rw.evaluate(q4, images, labels, maps, checkpoint=tmp_path)
-    with pytest.raises(InputError, match=r"other settings \(fractions\)"):
+    with pytest.raises(InputError, match=r"other settings \(fractions is \[.*\] there and \[.*\] here\)"):
         rw.evaluate(q4, images, labels, maps, checkpoint=tmp_path, fractions=(0.5,))
     with pytest.raises(InputError, match=r"other settings \(.*seed"):
         rw.evaluate(q4, images, labels, maps, checkpoint=tmp_path, seed=1)

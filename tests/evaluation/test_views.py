@@ -143,7 +143,7 @@ def test_a_stopped_run_of_views_goes_on(toy, both, tmp_path) -> None:
         np.testing.assert_array_equal(result.scores.probability, both.scores.probability)
         assert sum(calls) == 50 * 2 * 2 * 2 * 8
         calls.clear()
-    with pytest.raises(InputError, match=r"other settings \(judges\)"):
+    with pytest.raises(InputError, match=r"other settings \(judges is "):
         rw.evaluate(model, images, labels, maps, judge=Linear().eval(), **settings)
 
 

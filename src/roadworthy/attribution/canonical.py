@@ -22,6 +22,7 @@ from roadworthy.attribution.base import Job
 from roadworthy.attribution.guided import refuse_compiled
 from roadworthy.errors import AttributionError
 from roadworthy.forward import extract_logits
+from roadworthy.hints import wrapper_hint
 
 ALTERNATIVES = "Use 'ig', 'gradient-shap' or 'occlusion' instead."
 
@@ -117,9 +118,10 @@ def _build(job: Job, method: str, adapt: Callable[[torch.fx.GraphModule], None])
         with torch.no_grad():
             traced = torch.fx.symbolic_trace(copy.deepcopy(job.model).eval())
     except Exception as error:  # fx and the user's own forward raise anything
+        cause = str(error).splitlines()[0].partition(". ")[0] if str(error) else type(error).__name__
         raise AttributionError(
             f"{method!r} needs the model's layers one by one, and torch.fx cannot trace {type(job.model).__name__}: "
-            f"{str(error).splitlines()[0] if str(error) else type(error).__name__}. {ALTERNATIVES}"
+            f"{cause}.{wrapper_hint(job.model)} {ALTERNATIVES}"
         ) from error
     for module in traced.modules():  # a user's hooks may write to the user's objects
         module._backward_hooks.clear()

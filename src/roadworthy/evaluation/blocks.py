@@ -18,6 +18,7 @@ from roadworthy.evaluation.result_checks import DEPTH, depths
 from roadworthy.files import replacing
 from roadworthy.provenance import ids_hash
 
+_SHOWN = 60  # characters of a setting in a message
 _PER_SAMPLE = ("labels", "targets", "predicted", "tied", "constant", "smoothness")
 
 
@@ -80,10 +81,15 @@ class BlockStore:
         if head.exists():
             found = _read_json(head)
             if found.get("digest") != digest:
-                changed = [name for name in key if found.get("key", {}).get(name) != json.loads(text)[name]]
+                there, here = found.get("key", {}), json.loads(text)
+                changed = [
+                    f"{name} is {_short(there.get(name))} there and {_short(here[name])} here"
+                    for name in key
+                    if there.get(name) != here[name]
+                ]
                 raise InputError(
-                    f"{self.folder} holds an unfinished run with other settings ({', '.join(changed) or 'unknown'}); "
-                    "finish it with those, choose another folder, or delete this one"
+                    f"{self.folder} holds a run with other settings ({'; '.join(changed) or 'unknown'}); give those "
+                    "again, choose another folder (--out), or delete this one"
                 )
         else:
             whole = json.dumps({"digest": digest, "key": json.loads(text)}, indent=1)
@@ -141,6 +147,11 @@ class BlockStore:
 
     def _path(self, index: int, kept_as: list[str]) -> Path | None:
         return None if self.folder is None else self.folder / f"block-{index:06d}-{ids_hash(kept_as)}.npz"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, default=str)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _read_json(path: Path) -> dict[str, Any]:

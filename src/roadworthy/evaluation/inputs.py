@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence, Sized
+import os
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch.utils.data import BatchSampler, DataLoader, IterableDataset, Sequenti
 
 from roadworthy.errors import DataError, InputError
 from roadworthy.labels import as_labels
-from roadworthy.records import Batch, Split
+from roadworthy.records import Batch, Data, Split
 
 UNLABELLED = -(2**62)  # stands for a label that was not given; no user's label is this
 _WAY_OUT = "pass a tensor or array with labels, a Split, or a Dataset or DataLoader of (image, label)"
@@ -77,13 +78,18 @@ class Stream:
         self.known_ids: list[str] | None = None if ids is None else [str(sample) for sample in ids]
         if self.in_memory:
             self.images = as_tensor("images", images)
+            if labels is not None and self.images.ndim == 3 and self.images.shape[0] in (1, 3) and _one_label(labels):
+                raise InputError(
+                    f"images: got one image of shape {tuple(self.images.shape)}; give it and its label a batch axis, "
+                    "images[None] and [label]"
+                )
             if self.images.ndim < 2:
                 raise InputError(
                     f"images: got shape {tuple(self.images.shape)}, expected (N, C, H, W) or (N, features)"
                 )
             self.labels = None if labels is None else as_labels(labels, len(self.images))
-        elif labels is not None:
-            raise InputError("labels: a data set brings its own labels; pass labels=None, or images as a tensor")
+        else:
+            _check_source(images, labels)
         self.length = self._length()
         if isinstance(images, Split) and self.known_ids is None:
             self.known_ids = images.ids
@@ -226,6 +232,44 @@ class Stream:
         return tensor.float() if tensor.is_floating_point() else tensor.to(torch.int64)
 
 
+def _one_label(labels: Any) -> bool:
+    return np.asarray(labels).size == 1
+
+
+def _check_source(images: Any, labels: Any) -> None:
+    """Refuse what is neither an array nor a data set, saying how it becomes one.
+
+    Raises:
+        InputError: naming what came and the way out.
+    """
+    kind = type(images).__name__
+    if isinstance(images, str | os.PathLike):
+        spec = f"folder:{os.fspath(images)}"
+        raise InputError(f"images: got the text {os.fspath(images)!r}; pictures are read by load_data({spec!r}).test")
+    if isinstance(images, Data):
+        raise InputError("images: got a Data; pass one of its splits, data.test or data.train")
+    if isinstance(images, torch.nn.Module):
+        raise InputError(f"images: got {kind}, a model; the order is evaluate(model, images, labels, attributions)")
+    if hasattr(images, "to_numpy"):
+        raise InputError(f"images: got a {kind}; pass its values, images.to_numpy()")
+    first = images[0] if isinstance(images, list | tuple) and images else None
+    if first is None or isinstance(first, list | tuple):
+        if labels is not None:
+            raise InputError("labels: a data set brings its own labels; pass labels=None, or images as a tensor")
+    elif isinstance(first, torch.Tensor | np.ndarray):
+        stack = "torch" if isinstance(first, torch.Tensor) else "numpy"
+        raise InputError(
+            f"images: got a {kind} of {len(images)} arrays, the first of shape {tuple(first.shape)}; make one of "
+            f"them, {stack}.stack(images)"
+        )
+    elif isinstance(first, str | os.PathLike) or hasattr(first, "getpixel"):
+        what = "paths" if isinstance(first, str | os.PathLike) else "pictures"
+        raise InputError(
+            f"images: got a {kind} of {len(images)} {what}; "
+            "expected floats (N, C, H, W) in [0, 1]; load_data('folder:PATH') reads pictures in class folders"
+        )
+
+
 def _count(images: Any) -> int | None:
     """Return how many samples a pass yields, or None if that is unknown or without end."""
     if not isinstance(images, DataLoader):
@@ -253,6 +297,8 @@ def _pair(sample: Any) -> tuple[Any, Any]:
     if isinstance(sample, (tuple, list)) and len(sample) == 2:
         return sample[0], sample[1]
     what = f"a {type(sample).__name__}" + (f" of {len(sample)}" if isinstance(sample, (tuple, list)) else "")
+    if isinstance(sample, Mapping):
+        what += f" with keys {', '.join(map(repr, sample))}"
     raise DataError(f"images: the data set yields {what}, expected pairs (image, label)")
 
 

@@ -24,6 +24,7 @@ from roadworthy.evaluation.checks import (
 )
 from roadworthy.evaluation.inputs import UNLABELLED, Stream
 from roadworthy.forward import Classifier, as_stats, built_in, target_classes, untouched
+from roadworthy.hints import looks_channels_last
 from roadworthy.labels import as_labels
 from roadworthy.records import Batch
 from roadworthy.types import Layout, Normalize, Output
@@ -189,6 +190,12 @@ class Examiner:
             return denormalised(batch, self.normalized)
         stats = self.classifier.normalize or built_in(self.classifier.model)
         check_units(images, stats)
+        if looks_channels_last(images.shape):
+            self.notes.add(
+                "layout",
+                f"images of shape {tuple(images.shape[1:])} are taken for {images.shape[1]} channels; if they are "
+                "channels last, pass layout='NHWC'",
+            )
         if images.ndim > 2:
             self.notes.add("range", range_warning(images, stats))
         return batch

@@ -15,6 +15,7 @@ from roadworthy.errors import AttributionError, InputError
 from roadworthy.evaluation.inputs import Stream
 from roadworthy.fingerprints import callable_fingerprint
 from roadworthy.forward import Classifier
+from roadworthy.hints import of_file
 from roadworthy.records import Batch
 
 
@@ -62,6 +63,8 @@ class MapSources:
         sources = _as_mapping(self.attributions)
         self.names = list(sources)
         for name, source in sources.items():
+            if isinstance(source, str) and of_file(source):
+                raise InputError(f"attributions: {source!r} is no method{of_file(source)}")
             if isinstance(source, str) or (not hasattr(source, "shape") and is_method(source)):
                 self.named[name] = source
             else:
@@ -96,7 +99,7 @@ class MapSources:
         else:
             raise InputError(
                 f"attributions: {name!r} is a {type(source).__name__}; expected a method name, a callable "
-                "(model, images, targets), an object of captum.attr or Zennit, or an array (N, ...)"
+                "(model, images, targets), an object of captum.attr or Zennit, or an array (N, ...)" + of_file(source)
             )
         known = self.stream.known_ids
         if found.ids is not None and (known is None or not set(map(str, found.ids)) & set(known)):
@@ -111,7 +114,7 @@ class MapSources:
     def _checked(self, name: str, saved: Saved) -> Saved:
         shape = tuple(saved.array.shape)
         if len(shape) < 2:
-            raise AttributionError(f"{name}: got shape {shape}, expected one map per sample, (N, ...)")
+            raise AttributionError(f"{name}: got shape {shape}, expected one map per sample, (N, ...){_hint(saved)}")
         if (
             np.dtype(getattr(saved.array, "dtype", float) if not _is_tensor(saved.array) else float).kind
             not in "fiub"
@@ -130,7 +133,9 @@ class MapSources:
             return saved
         more = shape[0] > self.stream.length and self.stream.max_samples is not None
         if shape[0] != self.stream.length and not more:
-            raise AttributionError(f"{name}: {shape[0]} maps for {self.stream.length} samples")
+            raise AttributionError(
+                f"{name}: {shape[0]} maps for {self.stream.length} samples; give one map per sample, in their order"
+            )
         return saved
 
     def block(self, batch: Batch, targets: torch.Tensor, logits: torch.Tensor, start: int) -> dict[str, np.ndarray]:
@@ -203,6 +208,13 @@ class MapSources:
         return np.array([rows[sample] for sample in batch.ids])
 
 
+def _hint(saved: Saved) -> str:
+    names = np.asarray(saved.array)
+    if names.dtype.kind != "U":
+        return ""
+    return f"; a list of methods stands by itself, attributions={names.tolist()}, not under a name"
+
+
 def _identity(source: Any) -> str:
     return source if isinstance(source, str) else callable_fingerprint(source)
 
@@ -256,7 +268,7 @@ def _as_mapping(attributions: Any) -> dict[str, str | Callable[..., Any] | Any]:
     else:
         raise InputError(
             f"attributions: got {type(attributions).__name__}; expected method names, or a mapping of names to "
-            "method names, callables or arrays"
+            "method names, callables or arrays, such as {'mine': maps}"
         )
     if not found:
         raise InputError("attributions: got none; name at least one method, for instance ['ig', 'random']")

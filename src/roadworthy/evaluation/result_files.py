@@ -63,8 +63,12 @@ def handed_on(result: Result, ranking: pd.DataFrame) -> pd.DataFrame:
 
 def read_result(path: str | Path) -> Result:
     """Read the folder that :func:`write_result` wrote; see :func:`roadworthy.evaluation.load_result`."""
+    if not isinstance(path, str | Path):
+        raise InputError(f"load_result: got {type(path).__name__}, expected the folder a run wrote")
     folder = Path(path).expanduser()
     head_file = folder / "result.json"
+    if folder.is_file():
+        raise DataError(f"{folder}: is a file, expected the folder it lies in; give {str(folder.parent)!r}")
     if not head_file.is_file():
         raise DataError(f"{folder}: no result lies here (result.json is missing); give the folder a run wrote")
     head = _guarded(head_file, lambda file: checked_head(json.loads(file.read_text(encoding="utf8"))))
