@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
-
 import pandas as pd
 
 from roadworthy.evaluation.concordance import concordance_of
@@ -15,10 +12,11 @@ from roadworthy.evaluation.words import orders_in_words
 from roadworthy.report import audit_sections, retrained, tables
 from roadworthy.report.chart import switches
 from roadworthy.report.concordance import concordance_section
+from roadworthy.report.downloads import download_bar, figure_uri
 from roadworthy.report.explorer import explorer_section
-from roadworthy.report.facts import interval_kind, units_of, within_range
+from roadworthy.report.facts import interval_kind, orders_of, units_of, within_range
 from roadworthy.report.fidelity import fidelity_section
-from roadworthy.report.figures import curves_figure, write_figure
+from roadworthy.report.figures import curves_figure
 from roadworthy.report.material import Material
 from roadworthy.report.sheet import sheet_section
 from roadworthy.report.text import asset, escape, number, percent
@@ -79,12 +77,13 @@ def _curves(material: Material) -> str:
         numbers = f"<details><summary>The numbers of these curves</summary>{_per_readout(parts)}</details>"
     cut = any(not within_range(frame, key).equals(frame) for key, frame in material.curves.items())
     return (
+        f"{_orders_line(result)}"
         f"<p>{_question(result)}{_mean_of_views(material)} Bands are 95\u00a0% {interval_kind(result)}s over "
         f"{units_of(result)}, point by "
         f"point{', cut off at 0 and 1, beyond which nothing is possible' if cut else ''}; controls are grey.</p>"
         f"{switches(material)}"
         f'<div id="chart" class="no-js-hidden" role="figure" aria-label="{escape(alt)}"></div>'
-        f'<img class="static" src="{_static_curves(result)}" alt="{escape(alt)}">'
+        f'<img class="static" src="{figure_uri(curves_figure(result))}" alt="{escape(alt)}">'
         f"{numbers}"
     )
 
@@ -103,11 +102,16 @@ def _question(result: Result) -> str:
     )
 
 
-def _static_curves(result: Result) -> str:
-    """The curves as a picture, for print and for readers that run no scripts."""
-    file = io.BytesIO()
-    write_figure(curves_figure(result), file, "svg")
-    return "data:image/svg+xml;base64," + base64.b64encode(file.getvalue()).decode("ascii")
+# what an order does and what a good method then looks like, for a reader who knows neither word
+_PLAIN = {
+    "morf": "removes first what a method calls most relevant: if it is right, the curve falls soon",
+    "lerf": "removes the least relevant ones first: if the method is right, the curve stays high for long",
+}
+
+
+def _orders_line(result: Result) -> str:
+    said = " ".join(f"<b>{words.short}</b> {_PLAIN[order]}." for order, words in orders_of(result).items())
+    return f"<p>{said} The share removed is how much of each input is gone.</p>"
 
 
 def _pairs(material: Material) -> str:
@@ -168,16 +172,8 @@ def _downloads(material: Material) -> str:
         frames["cost.csv"] = material.result.cost
     if len(main) > 1:
         frames["pairwise.csv"] = pairs_without_withheld(pairwise_table(main), withheld_by_gate(material.result))
-    links = "".join(
-        f'<a class="button" download="{file}" href="data:text/csv;base64,{_base64_csv(frame)}">{file}</a>'
-        for file, frame in frames.items()
-    )
     readout = material.main.words.name
-    return f'<p>Ranking and pairs by {readout}; curves of every readout.</p><div class="bar">{links}</div>'
-
-
-def _base64_csv(frame: pd.DataFrame) -> str:
-    return base64.b64encode(frame.to_csv(index=False).encode("utf8", "replace")).decode("ascii")
+    return f"<p>Ranking and pairs by {readout}; curves of every readout.</p>{download_bar(frames)}"
 
 
 def _per_readout(parts: dict[str, str]) -> str:

@@ -53,7 +53,7 @@
   Array.prototype.slice.call(document.querySelectorAll("button[data-save]")).forEach(function (button) {
     button.addEventListener("click", function () {
       window.Plotly.downloadImage(chart, {
-        format: button.getAttribute("data-save"), filename: "reliability", width: 900, height: 560, scale: 2
+        format: button.getAttribute("data-save"), filename: "curves", width: 900, height: 560, scale: 2
       });
     });
   });

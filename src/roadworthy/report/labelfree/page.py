@@ -51,12 +51,21 @@ def labelfree_report(
         _about(result.record),
         _opening(result.record, {key: heading for key, heading, _ in shown}),
         shown,
+        lead=_lead(result.record),
         data={"curves": chart_curves(result.record)},
         script="labelfree.js",
     )
     with replacing(target) as beside:
         beside.write_text(text, encoding="utf8")
     return target
+
+
+def _lead(record: dict[str, Any]) -> str:
+    known = "" if record["source"] is None else ", and checked on labelled samples, where the truth is known"
+    return (
+        "How often is a classifier right on samples that nobody has labelled? This is estimated from how sure it is "
+        f"of them and how firmly it keeps to its answers{known}."
+    )
 
 
 def _about(record: dict[str, Any]) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from roadworthy.labelfree.result import LabelFree, Pictures
-from roadworthy.report.figures import write_figure
+from roadworthy.report.downloads import download_bar, figure_uri
 from roadworthy.report.labelfree.cells import difference, share, table_heads, table_row
 from roadworthy.report.labelfree.figure import curves_of, reliability_figure
 from roadworthy.report.pictures import data_uri, image_array
@@ -33,11 +31,11 @@ def all_sections(result: LabelFree) -> list[tuple[str, str, str]]:
     """Return (id, heading, HTML) of every section after the verdict; the HTML is empty where nothing is to say."""
     record = result.record
     return [
-        ("notes", "Notes", _notes(record["notes"])),
+        ("warnings", "Warnings", _notes(record["notes"])),
+        ("curve", "Reliability against coverage", _curve(result)),
         ("estimates", "Accuracy without labels", _estimates(record)),
         ("validation", "How estimators did where the truth is known", _validation(record["validation"])),
         ("gates", "Gates: may the figures be believed?", _gates(record["gates"])),
-        ("curve", "Reliability against coverage", _curve(result)),
         ("diagnosis", "Diagnosis", _diagnosis(record["diagnosis"])),
         ("clusters", "Do classes follow clusters?", _clusters(record["clusters"])),
         ("discrepancy", "Pseudo-label discrepancy", _discrepancy(record["discrepancy"])),
@@ -147,9 +145,7 @@ def _curve(result: LabelFree) -> str:
     record = result.record
     if record["curve"] is None:
         return ""
-    file = io.BytesIO()
-    write_figure(reliability_figure(result), file, "svg")
-    static = "data:image/svg+xml;base64," + base64.b64encode(file.getvalue()).decode("ascii")
+    static = figure_uri(reliability_figure(result))
     curve, alt = record["curve"], "Reliability against coverage; the numbers stand in the table below."
     facts = [
         table_row(
@@ -368,30 +364,18 @@ def _settings(record: Mapping[str, Any]) -> str:
 
 
 def _downloads(result: LabelFree) -> str:
-    frames: dict[str, pd.DataFrame] = {}
-    for file, rows in (
-        ("estimates.csv", result.estimates),
-        ("gates.csv", result.gates),
-        ("curve.csv", _curve_frame(result.record["curve"])),
-    ):
-        if len(rows):
-            frames[file] = rows
-    links = "".join(
-        f'<a class="button" download="{file}" href="data:text/csv;base64,{_encoded(text)}">{file}</a>'
-        for file, text in ((file, frame.to_csv(index=False)) for file, frame in frames.items())
-    )
-    whole = _encoded(json.dumps(result.as_dict()))
-    return (
-        f'<div class="bar">{links}<a class="button" download="labelfree.json" '
-        f'href="data:application/json;base64,{whole}">labelfree.json</a></div>'
-    )
+    frames = {
+        "estimates.csv": result.estimates,
+        "gates.csv": result.gates,
+        "curves.csv": _curves_frame(result.record),
+    }
+    return download_bar(frames, {"labelfree.json": json.dumps(result.as_dict())})
 
 
-def _curve_frame(curve: Mapping[str, Any] | None) -> pd.DataFrame:
-    if curve is None:
-        return pd.DataFrame()
-    return pd.DataFrame({key: curve[key] for key in ("coverage", "reliability", "low", "high", "thresholds")})
-
-
-def _encoded(text: str) -> str:
-    return base64.b64encode(text.encode("utf8", "replace")).decode("ascii")
+def _curves_frame(record: Mapping[str, Any]) -> pd.DataFrame:
+    """Return every curve of the chart, a row a point; empty where nothing was perturbed."""
+    columns = ("coverage", "reliability", "low", "high", "thresholds")
+    parts = [
+        pd.DataFrame({"curve": name_, **{key: curve[key] for key in columns}}) for name_, curve in curves_of(record)
+    ]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
