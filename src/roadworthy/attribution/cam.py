@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from roadworthy.attribution.base import Block, Family, Job, methods
 from roadworthy.attribution.guided import Guide
 from roadworthy.errors import AttributionError, unknown_name
+from roadworthy.hints import wrapper_hint
 
 _REASON = "it looks at the feature maps of a two-dimensional convolution; use 'ig' or 'gradient-shap'"
 
@@ -55,7 +56,7 @@ def _cam(
         if len(outputs) != 1:
             raise AttributionError(
                 f"gradcam: layer {name!r} runs {len(outputs)} times in one pass, so its map is not defined; "
-                f"name one that runs once with settings=Settings(gradcam_layer=...)"
+                f"name one that runs once with settings=Settings(gradcam_layer=...){wrapper_hint(job.model)}"
             )
         if not isinstance(outputs[0], torch.Tensor) or outputs[0].ndim != 4:
             raise AttributionError(
@@ -134,7 +135,18 @@ def _last_convolution(job: Job, layers: dict[str, nn.Module], method: str) -> st
             f"{method!r}: no two-dimensional convolution ran in the model; its layers: {', '.join(kinds) or 'none'}. "
             "Name a layer with feature maps with settings=Settings(gradcam_layer=...), or use 'ig' or 'occlusion'."
         )
+    last = layers[ran[-1]]
+    if len(set(ran)) == 1 and isinstance(last, nn.Conv2d) and _cuts_patches(last):
+        raise AttributionError(
+            f"{method!r}: the only convolution, {ran[-1]!r}, cuts the images into patches, as in a vision "
+            "transformer: its maps show the patches, not what the network makes of them. Use 'ig', 'gradient-shap' "
+            "or 'occlusion', or name a layer that gives maps (N, C, H, W) with settings=Settings(gradcam_layer=...)."
+        )
     return ran[-1]
+
+
+def _cuts_patches(layer: nn.Conv2d) -> bool:
+    return layer.kernel_size == layer.stride and max(layer.kernel_size) > 1
 
 
 methods.add(

@@ -24,7 +24,7 @@ _OTHER = re.compile(
     "^(Gelu|Silu|Mish|Elu|Celu|LeakyRelu|PreluKernel|RreluWithNoise|Hardswish|Hardsigmoid|Sigmoid|Tanh|Softplus|"
     "LogSigmoid|Softshrink|Hardshrink|Glu|Hardtanh|Threshold|Clamp|Softmax|ScaledDotProduct.*)$"
 )
-_ALTERNATIVES = "Use 'grad', 'ig' or 'deeplift' instead."
+_ALTERNATIVES = "Use 'grad', 'ig' or 'gradient-shap' instead."
 
 
 class Guide:
