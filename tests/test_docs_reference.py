@@ -48,6 +48,9 @@ def test_the_front_door_is_on_its_page() -> None:
             continue
         assert f"`rw.{name}`" in text or f"({name}.md)" in text, f"docs/api/index.md lacks {name}"
     assert "::: roadworthy.errors" in text
+    for name, found in vars(roadworthy.errors).items():
+        if inspect.isclass(found) and issubclass(found, Exception):
+            assert f"- {name}\n" in text, f"docs/api/index.md lacks the error {name}"
 
 
 def test_every_page_has_a_place() -> None:
