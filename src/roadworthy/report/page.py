@@ -80,9 +80,19 @@ def _page(material: Material, title: str | None) -> str:
         _about(result),
         opening(material.main, {key: heading for key, heading, _ in shown}),
         shown,
+        lead=_lead(result),
         data=chart_data(material),
         script=("page.js", "explorer.js"),
     )
+
+
+def _lead(result: Result) -> str:
+    then = (
+        "and a new model is trained without them: if the explanation was right, even that one cannot tell the classes"
+        if result.retrained
+        else "and the model is asked again: if the explanation was right, it soon fails"
+    )
+    return f"An explanation says which parts of an input a model goes by. Here those parts are taken away, {then}."
 
 
 def _about(result: Result) -> str:
