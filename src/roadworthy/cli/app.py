@@ -13,6 +13,7 @@ import roadworthy
 from roadworthy.cli import (
     attribute,
     audit,
+    compare,
     data,
     demo,
     doctor,
@@ -24,6 +25,7 @@ from roadworthy.cli import (
     road,
     roar,
     run,
+    runs,
     sources,
 )
 from roadworthy.cli.console import err, say
@@ -49,6 +51,8 @@ app.command("labelfree")(labelfree.labelfree)
 app.command("features")(features.features)
 app.command("rank-k")(rank_k.rank_k)
 app.command("report")(report.report)
+app.command("compare")(compare.compare)
+app.command("runs")(runs.runs)
 app.add_typer(audit.app, name="audit")
 app.add_typer(data.app, name="data")
 app.command("sources")(sources.sources)

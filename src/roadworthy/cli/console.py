@@ -35,6 +35,7 @@ class _Output(Console):
 
 out = _Output()
 err = Console(stderr=True)
+_LEFT = ("method", "group", "run", "kind", "best", "state")  # columns of names
 MIN_WIDTH = 80  # a table squeezed into less shows nothing
 _EVERY = 15.0  # seconds between lines where standard error is no terminal
 
@@ -112,7 +113,7 @@ def print_frame(frame: pd.DataFrame, title: str) -> None:
     """Print a table; text from users is printed as it is, never as markup."""
     table = Table(title=title, title_justify="left")
     for column in frame.columns:
-        table.add_column(str(column), justify="left" if column in ("method", "group") else "right")
+        table.add_column(str(column), justify="left" if column in _LEFT else "right")
     for row in frame.itertuples(index=False):
         table.add_row(*(Text(_cell(value)) for value in row))
     wide = out if out.width >= MIN_WIDTH else _Output(width=MIN_WIDTH)

@@ -262,8 +262,9 @@ def _warnings(
         names = f"{pair.run} and {pair.against}"
         if pair.shared.note:
             yield f"{names}: {pair.shared.note}"
-        if pair.shared.rows is not None and pair.unit == "samples" and pair.results[0].n < ENOUGH:
-            yield f"{names}: {pair.results[0].n} samples are few to tell anything apart; be wary below {ENOUGH}"
+        fewest = min(result.n for result in pair.results)
+        if pair.unit == "samples" and fewest < ENOUGH:
+            yield f"{names}: {fewest} samples are few to tell anything apart; be wary below {ENOUGH}"
         if pair.run in refused:
             continue
         yield from _about_units(pair, names)
