@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -23,6 +23,7 @@ import torch
 from roadworthy.attribution.base import methods as registered
 from roadworthy.attribution.explainer import Explained, Explainer
 from roadworthy.attribution.requests import Methods, Request
+from roadworthy.attribution.room import warn_room
 from roadworthy.attribution.samples import Images, Samples, blocks
 from roadworthy.attribution.saved import DIGESTS, FORMAT, IDS, SavedMaps, missing_chunks, open_maps
 from roadworthy.errors import DataError, InputError
@@ -49,10 +50,11 @@ class MapStore:
         if self.path.exists() and any(self.path.iterdir()) and not (self.path / "zarr.json").exists():
             raise DataError(f"{self.path} is not empty and holds no maps; choose another path")
         self.group: Any = zarr.open_group(str(self.path), mode="a")
-        if not self.group.attrs.get("format"):
+        if "key" not in self.group.attrs:
             if any(self.group.members()):
                 raise DataError(f"{self.path} is a zarr group of another kind; choose another path")
-            self.group.attrs.update({"format": FORMAT, "version": 1, "block": block, "key": json.dumps(key)})
+            head = {"format": FORMAT, "version": 1, "block": block, "key": json.dumps(key)}
+            self.group = self.group.update_attributes(head)  # in one write: a full disk leaves none or all
         if self.group.attrs["format"] != FORMAT:
             raise DataError(f"{self.path} is a {self.group.attrs['format']!r}, not {FORMAT!r}; choose another path")
         attributes: dict[str, Any] = self.group.attrs.asdict()
@@ -210,6 +212,8 @@ def attribute_to_store(
     layout = explainer.classifier.layout
     for samples in blocks(images, size, labels=labels, target=target, ids=ids, layout=layout):
         if store is None:
+            n = len(images) if isinstance(images, Sized) else len(samples.ids)
+            warn_room(path, n, samples.images.shape[1:], len(explainer.requests))
             store = MapStore(path, run_key(explainer, samples.images.shape[1], target), block=block)
             store.group.attrs.update({"complete": False})
         _write_block(store, explainer, samples, start)

@@ -32,6 +32,8 @@ from roadworthy.cli.console import err, say
 from roadworthy.errors import RoadworthyError
 
 INTERRUPTED = 130
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NO_RIGHT = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 app = typer.Typer(
     name="roadworthy",
@@ -104,9 +106,11 @@ def _explain(error: Exception) -> int:
     """Print one line for an error and return the exit status."""
     usage = getattr(error, "format_message", None)  # the command line itself was wrong
     if usage is not None:
-        _one_line("error", usage(), " (--help lists what is known)")
-    elif isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        _one_line("error", usage(), f" ({_usage_hint(usage())}--help lists what is known)")
+    elif isinstance(error, OSError) and error.errno in _NO_ROOM:
         _one_line("error", error, "; make room and give the same command again: what is finished is kept")
+    elif isinstance(error, OSError) and error.errno in _NO_RIGHT:
+        _one_line("error", error, "; see to the rights there, or name another folder with --out")
     elif isinstance(error, (RoadworthyError, OSError)):
         _one_line("error", error)
     elif isinstance(error, MemoryError) or "out of memory" in str(error):
@@ -115,6 +119,14 @@ def _explain(error: Exception) -> int:
         _one_line(f"unexpected {type(error).__name__}", error, " (--debug shows where)")
         return 1
     return 2
+
+
+def _usage_hint(message: str) -> str:
+    if "unexpected extra argument" not in message:
+        return ""
+    return (
+        "every value follows its option, as in --data folder:PATH, and lists have commas, as in --methods ig,grad; "
+    )
 
 
 def _one_line(kind: str, error: BaseException | str, tail: str = "") -> None:

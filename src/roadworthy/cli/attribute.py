@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from roadworthy.cli.claim import claimed
-from roadworthy.cli.console import bar, out, print_json
+from roadworthy.cli.console import bar, out, print_json, say
 from roadworthy.cli.options import (
     ChannelsOption,
     DataOption,
@@ -39,6 +39,7 @@ ShardsOption = Annotated[
     ),
 ]
 SplitOption = Annotated[str, typer.Option("--split", help="With --shards: train, test or both.")]
+_OWN = ("digits-cnn", "small-cnn")  # what is taken where no model is named is trained at first use
 DEFAULT_METHODS = "grad,ixg,ig,ig-sg,ig-sq,gb,random,sobel"
 
 
@@ -165,6 +166,10 @@ def load_subject(
     place = pick_device(device)
     loaded = load_data(data, size=parse_size(size), channels=channels, seed=seed)
     split = loaded.test if n is None else loaded.test.take(n, seed)
+    if n is not None and n > len(split):
+        say(f"warning: --n {n} was asked for, {data} has {len(split)} test samples: all are used")
+    if model in _OWN and not data.startswith(("digits", "planted")):
+        say(f"note: {model} is a small network, trained here on {data}; name your own with --model (and --weights)")
     with bar("model") as progress:
         network = load_model(
             model,

@@ -98,7 +98,7 @@ def parse_floats(text: str, what: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError as error:
-        raise InputError(f"--{what}: got {text!r}, expected numbers separated by commas") from error
+        raise InputError(f"--{what}: got {text!r}, expected numbers separated by commas, such as .1,.3,.5") from error
 
 
 def parse_size(text: str | None) -> int | tuple[int, int] | None:
@@ -144,5 +144,8 @@ def pick_device(device: str | None) -> str:
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        raise InputError(f"--device: {device!r} cannot be used here ({str(error).splitlines()[0]})") from error
+        cause = str(error).splitlines()[0].partition(". ")[0].partition(" device type at start")[0]
+        raise InputError(
+            f"--device: {device!r} cannot be used here ({cause[:200]}); leave it out, or name cpu"
+        ) from error
     return device
