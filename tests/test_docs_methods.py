@@ -177,3 +177,19 @@ def test_rank_k() -> None:
     assert default(parting.part_rows, "share") == 0.75
     assert "⌊.75 N⌋" in page("methods/rank_k.md")
     assert parting._SORTED == 4
+
+
+def test_every_perturbation_is_on_the_page_with_its_strength() -> None:
+    from roadworthy.labelfree.perturbation import perturbations
+
+    rows = (DOCS / "methods/labelfree.md").read_text(encoding="utf8").splitlines()
+    for name in perturbations:
+        row = next(line for line in rows if line.startswith(f"| `{name}` |") and line.count("|") == 4)
+        strength = getattr(perturbations[name], "strength", None)
+        assert row.endswith("| - |") if strength is None else f"| {strength:g}, " in row, name
+
+
+def test_runs_are_paired_over_as_many_samples_as_the_page_says() -> None:
+    from roadworthy.comparison.units import ENOUGH
+
+    assert f"at least {ENOUGH} of the same" in page("methods/statistics.md")
