@@ -32,6 +32,8 @@ def report(
 
 
 def _nothing_there(folder: Path) -> str:
+    if folder.is_file():
+        return f"{folder}: is a file; give the folder it lies in, {folder.parent}"
     if not folder.exists():
         return f"{folder}: there is no such folder; give the folder of a run or of a sweep"
     files = ("result.json", "plan.json")

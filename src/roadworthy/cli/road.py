@@ -103,6 +103,7 @@ def road(
     as_json: JsonOption = False,
 ) -> None:
     """Rank attribution methods by removal and write the report; stopped, the same command goes on."""
+    from roadworthy.errors import InputError
     from roadworthy.evaluation import Strategy, default_strategy
 
     # all that can be wrong with the options is found before a model is trained or a map is made
@@ -112,6 +113,8 @@ def road(
     changes |= {"fractions": None if fractions is None else parse_floats(fractions, "fractions")}
     chosen = Strategy.of(default_strategy() if strategy is None else strategy, reduction=reduction, **changes)
     choices = {"strategy": chosen, "repeats": chosen.repeats if repeats is None else repeats, "audit": audit}
+    if chosen.training == "retrain":
+        raise InputError(f"--strategy: {strategy!r} retrains; that is 'roadworthy roar --strategy {strategy}'")
     check_names(wanted, fills or ())
     check_words(folder, target=target, settings=settings, intact_check=intact_check, audit=audit)
     subject = load_subject(

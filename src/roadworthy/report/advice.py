@@ -7,17 +7,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from roadworthy.evaluation.audit.gate_rule import GateRow
+from roadworthy.evaluation.result import Result
 from roadworthy.report.audits import CLEAN, LEAKS, OPEN, Leakage, gate_of, leakage_of
 from roadworthy.report.beside import road_agreement
 from roadworthy.report.controls import missing_controls
-from roadworthy.report.facts import above_chance, orders_of
+from roadworthy.report.facts import above_chance, class_count, labelled, orders_of
 from roadworthy.report.fidelity import fidelities
 from roadworthy.report.findings import Findings
 from roadworthy.report.gate import fill_words
 from roadworthy.report.leaks import alone, amount, place
 from roadworthy.report.styles import is_control
 from roadworthy.report.text import clean, listed, number, percent
-from roadworthy.report.thresholds import AGREE, COMPARABLE, PARTLY
+from roadworthy.report.thresholds import AGREE, COMPARABLE, PARTLY, TOO_FEW
 from roadworthy.report.traps import constant_maps
 from roadworthy.report.trust import trust_sentence
 
@@ -37,12 +38,22 @@ def advise(found: Findings) -> list[Advice]:
         >>> advise(found)[0].text  # doctest: +SKIP
         'The mean fill leaks 71 of 84 points through the mask (percentage points above chance; ig by MoRF at ...'
     """
+    if _too_few(found.result):
+        text = f"Take more samples: {found.result.n} are too few to tell the intact answers from guesses."
+        return [Advice(text, "numbers")]
     if not above_chance(found.result):
         text = (
             "Look for the fault in model, labels or preprocessing first: with nothing removed the answers are wrong."
         )
         return [Advice(text, "numbers")]
     return [*_masks(found), *_gate(found), *_views(found), *_orders(found), *_methods(found), *_repairs(found)]
+
+
+def _too_few(result: Result) -> bool:
+    """Tell whether the accuracy is above chance and merely not clearly so, on few samples."""
+    if result.retrained or not labelled(result) or above_chance(result) or result.n >= TOO_FEW:
+        return False
+    return result.intact_accuracy > 1 / class_count(result)
 
 
 def _masks(found: Findings) -> Iterator[Advice]:

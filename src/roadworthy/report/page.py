@@ -54,6 +54,11 @@ def report(
     """
     if isinstance(result_or_path, Comparison):
         return compare_report(result_or_path, path, title=title)
+    if not isinstance(result_or_path, Result | LabelFree | str | Path):
+        raise InputError(
+            f"report: got {type(result_or_path).__name__}, expected a result (of roadworthy.evaluate or label-free "
+            "evaluation), or the folder it was saved in"
+        )
     if isinstance(result_or_path, LabelFree):
         return labelfree_report(result_or_path, path, title=title)
     if not isinstance(result_or_path, Result) and _is_labelfree(Path(result_or_path).expanduser()):
