@@ -280,15 +280,16 @@ def _open_hdf5(path: Path) -> SavedMaps:
 def _open_zarr(path: Path) -> SavedMaps:
     import zarr
 
-    _refuse_pickle_codec(path)
     node: Any = zarr.open(str(path), mode="r")
     if isinstance(node, zarr.Array):
         name = path.stem
+        _refuse_pickle_codec(name, node)
         _refuse_objects(name, node.dtype)
         _check_size(name, node.dtype, node.shape, node.chunks)
         return SavedMaps({name: SavedArray(name, node.shape, node.dtype, node.__getitem__)})
     for name, member in node.members(max_depth=None):
         if isinstance(member, zarr.Array):
+            _refuse_pickle_codec(name, member)
             _check_size(name, member.dtype, member.shape, member.chunks)
     if node.attrs.get("format") == FORMAT:
         return _open_store(path, node)
@@ -301,12 +302,19 @@ def _open_zarr(path: Path) -> SavedMaps:
     return SavedMaps(arrays, ids=ids)
 
 
-def _refuse_pickle_codec(path: Path) -> None:
-    """Zarr's second format knows a codec that unpickles; look before anything is decoded."""
-    for name in (".zarray", "zarr.json", ".zmetadata"):
-        for metadata in path.rglob(name):
-            if '"pickle"' in metadata.read_text(encoding="utf8", errors="replace").replace("numcodecs.", ""):
-                raise DataError(f"maps: {metadata} asks for pickled data, which is not read")
+def _refuse_pickle_codec(name: str, array: Any) -> None:
+    """Zarr knows a codec that unpickles; look at what it would decode with, before anything is decoded."""
+    told = {key: value for key, value in array.metadata.to_dict().items() if key != "attributes"}
+    if _holds_pickle(told):
+        raise DataError(f"maps: {name!r} asks for pickled data, which is not read")
+
+
+def _holds_pickle(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_holds_pickle, value.values()))
+    if isinstance(value, (list, tuple)):
+        return any(map(_holds_pickle, value))
+    return isinstance(value, str) and value.rpartition(".")[2] == "pickle"
 
 
 def _open_store(path: Path, group: Any) -> SavedMaps:
