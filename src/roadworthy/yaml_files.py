@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from roadworthy.errors import InputError
+from roadworthy.errors import InputError, did_you_mean
 
 MAX_BYTES = 1 << 20
 _LENGTH = 60  # characters of a value in a message
@@ -81,11 +81,18 @@ def parse_yaml(text: str, where: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
-        raise InputError(f"{where}{place}: {error.problem or error.context}") from error
+        problem = str(error.problem or error.context)
+        raise InputError(f"{where}{place}: {problem}{_way_out(problem)}") from error
     except (yaml.YAMLError, ValueError) as error:
         raise InputError(f"{where}: this is no YAML ({' '.join(str(error).split())})") from error
     except RecursionError as error:
         raise InputError(f"{where}: nested too deeply to be a settings file") from error
+
+
+def _way_out(problem: str) -> str:
+    if "'\\t'" in problem:
+        return "; indent with spaces, YAML takes no tabs"
+    return "; a space belongs behind the colon of every key" if "expected ':'" in problem else ""
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -95,7 +102,9 @@ def read_yaml(path: Path) -> dict[str, Any]:
         InputError: no such file, one that is too large, no UTF-8, no YAML, or no mapping.
     """
     if not path.is_file():
-        raise InputError(f"{path}: there is no such file" if not path.exists() else f"{path}: this is no file")
+        beside = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+        absent = f"there is no such file.{did_you_mean(path.name, beside)}".removesuffix(".")
+        raise InputError(f"{path}: this is no file" if path.exists() else f"{path}: {absent}")
     try:
         with path.open("rb") as handle:
             raw = handle.read(MAX_BYTES + 1)

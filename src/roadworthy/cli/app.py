@@ -105,6 +105,8 @@ def main(arguments: list[str] | None = None) -> None:
 def _explain(error: Exception) -> int:
     """Print one line for an error and return the exit status."""
     usage = getattr(error, "format_message", None)  # the command line itself was wrong
+    if usage is not None and not usage():  # a group without a verb: its help was printed
+        return 2
     if usage is not None:
         _one_line("error", usage(), f" ({_usage_hint(usage())}--help lists what is known)")
     elif isinstance(error, OSError) and error.errno in _NO_ROOM:

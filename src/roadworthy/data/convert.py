@@ -133,7 +133,9 @@ def destination_of(destination: str) -> tuple[str, Path]:
     """
     kind, _, place = destination.partition(":") if isinstance(destination, str) else ("", "", "")
     if kind not in FORMATS:
-        raise unknown_name("format to convert to", kind or destination, FORMATS)
+        kinds = {".h5": "hdf5", ".hdf5": "hdf5", ".parquet": "parquet", ".tfrecord": "tfrecord"}
+        meant = kinds.get(Path(kind).suffix.lower())
+        raise unknown_name("format to convert to", kind or destination, FORMATS, meant and f"{meant}:{destination}")
     if not place:
         raise InputError(f"destination: {kind!r} needs a path behind the colon: '{kind}:PATH'")
     return kind, Path(place).expanduser()
