@@ -39,7 +39,7 @@ def page_text(
     scripts = [*drawing[:1], asset("theme.js"), *drawing[1:]]
     parts = {
         "title": escape(title),
-        "lead": f'<p class="lead">{escape(lead)}</p>' if lead else "",
+        "lead": _lead(lead, [key for key, _, _ in sections]),
         "about": about,
         "style": asset("page.css") + asset("explorer.css"),
         "verdict": opening,
@@ -56,6 +56,13 @@ def page_text(
     library = f", of which {_megabytes(drawing[0])} are the library plotly.js" if drawing else ""
     parts["size"] = f"{size / 1e6:.1f} MB{library}"
     return Template(asset("page.html")).substitute(parts)
+
+
+def _lead(text: str, sections: Sequence[str]) -> str:
+    if not text:
+        return ""
+    words = ' <a href="#reading">What the words mean</a>' if "reading" in sections else ""
+    return f'<p class="lead">{escape(text)}{words}</p>'
 
 
 def _plotly() -> str:
