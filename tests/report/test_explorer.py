@@ -111,9 +111,13 @@ def test_a_view_that_says_nothing_is_left_out_of_the_mean(make_views: Make) -> N
     result = make_views([{"ig": 1.6, "random": 0.0}, {"ig": 0.0, "random": 0.0}], judges=["untouched"], n=40)
     for readout in ("top1", "top5", "probability", "logit"):
         result.scores[readout][:, :, :, 1] = 0
-    _, data = section(result)
+    html, data = section(result)
+    assert ">mean over 1 of 2 fills<" in html
     assert data["layers"][0]["most"] == 1
     assert (decoded(data, result)["top1"] == decoded(data, result, 1)["top1"]).all()
+    result = make_views([{"ig": 1.6, "random": 0.0}] * 2, judges=["untouched"], n=40)
+    result.scores.top1[:, :, :, 1] = 1
+    assert ">mean over 2 fills; answers over 1 of 2<" in section(result)[0]
 
 
 def test_retrained_results_show_means_over_trainings(make_retrained: Make) -> None:

@@ -48,6 +48,7 @@ def chart_data(material: Material) -> dict[str, Any]:
         "readouts": {
             key: {
                 "name": words_of(result, key).name,
+                "mean": _mean(material.findings[key]),
                 "chance": chance(result) if words_of(result, key).has_chance else None,
                 **_values(result, frame, key),
                 "views": [
@@ -87,10 +88,13 @@ def _rounded(values: Any) -> Any:
 
 def _view_names(material: Material) -> list[str]:
     """What is drawn, in words: the mean first; empty with one view."""
-    views = material.main.views
-    return (
-        [f"mean over {material.main.mean_of}", *(view.label for view in views)] if viewed_readouts(material) else []
-    )
+    found = material.main
+    return [_mean(found), *(view.label for view in found.views)] if viewed_readouts(material) else []
+
+
+def _mean(found: Findings) -> str:
+    """What the curves of a readout are the mean over, in words: views that say nothing of it do not count."""
+    return f"mean over {found.mean_of}" if found.views else ""
 
 
 def judges_word(found: Findings) -> str:
@@ -102,7 +106,7 @@ def switches(material: Material) -> str:
     """Readout, view, order, methods and axis, as form controls; a legend could not be reached by keyboard."""
     result = material.result
     readouts = [(key, words_of(result, key).name) for key in material.curves]
-    views = [(str(place), escape(text)) for place, text in enumerate(_view_names(material))]
+    views = [(str(place), f"<span>{escape(text)}</span>") for place, text in enumerate(_view_names(material))]
     orders = [(order, words.short) for order, words in orders_of(result).items()]
     orders = [("both", "both"), *orders] if len(orders) > 1 else []
     styles = method_styles(result.methods)

@@ -84,11 +84,19 @@ def _layers_and_rows(material: Material) -> tuple[list[Layer], list[int]]:
     """Each view beside the mean where all samples of all of them fit, else the mean alone; and the samples shown."""
     result, views = material.result, material.main.views
     each = result.repeats // len(result.views)
-    name = f"mean over {material.main.mean_of}" if views else ""
-    layers = [Layer(name, result, each * len(result.counted_views("top1")))]
+    layers = [Layer(_mean_label(material), result, each * len(result.counted_views("top1")))]
     everything = layers + [Layer(view.label, view.found.result, each) for view in views]
     rows = _rows(result, everything)
     return (everything, rows) if len(rows) == result.n else (layers, _rows(result, layers))
+
+
+def _mean_label(material: Material) -> str:
+    """What the numbers are the mean over: views that say nothing of a readout do not count in it."""
+    result, every = material.result, len(material.result.views)
+    counts = [len(result.counted_views(readout)) for readout in _READOUTS]
+    hits, probability = (f"{count} of {every}" if count < every else str(every) for count in counts)
+    differs = f"; answers over {hits}" if hits != probability else ""
+    return f"mean over {probability} {material.main.views_word}{differs}" if every > 1 else ""
 
 
 def _cells(result: Result) -> int:

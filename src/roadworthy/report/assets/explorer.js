@@ -163,7 +163,7 @@
       if (column.key === "id") {
         var button = holding("button", [made("bdi", data.ids[s])], { type: "button", "data-row": s });
         if (s === current) { button.setAttribute("aria-current", "true"); }
-        if (data.kept[s] !== undefined) { button.append(made("small", " pictures", { "class": "muted" })); }
+        if (data.kept[s] !== undefined) { button.append(" ", made("small", "pictures", { "class": "muted" })); }
         button.addEventListener("click", function () { open(s, true); });
         return holding("th", [button], { scope: "row" });
       }

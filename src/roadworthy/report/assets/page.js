@@ -30,6 +30,7 @@
     var found = data.readouts[readout()];
     return view() ? found.views[view() - 1] : found;
   }
+  function viewLabel() { return view() ? data.views[view()].label : data.readouts[readout()].mean; }
   function shownMethods() { return all('input[name="method"]').map(function (box) { return box.checked; }); }
 
   function clear(colour, alpha) {
@@ -128,7 +129,7 @@
     made.legend = { orientation: "h", y: -0.18, yanchor: "top" };
     made.paper_bgcolor = variable("--bg");
     if (data.views.length) {
-      made.title = { text: data.views[view()].name, font: { size: 14 }, x: 0.01, xanchor: "left", y: 0.99, yanchor: "top" };
+      made.title = { text: view() ? data.views[view()].name : viewLabel(), font: { size: 14 }, x: 0.01, xanchor: "left", y: 0.99, yanchor: "top" };
       made.margin.t = 60;
     }
     return { data: lines, layout: made };
@@ -143,7 +144,7 @@
         if (!shown[m]) { return; }
         data.fractions.forEach(function (p, i) {
           rows.push([method.label, data.orders[o].key, p, drawn.value[m][o][i], drawn.low[m][o][i], drawn.high[m][o][i],
-            readout(), data.views.length ? data.views[view()].label : ""]);
+            readout(), viewLabel()]);
         });
       });
     });
@@ -169,6 +170,7 @@
   function show() {
     var now = readout(), alone = !data.readouts[now].views.length;
     all('input[name="view"]').forEach(function (input) { input.disabled = alone; });
+    all('input[name="view"][value="0"] + span').forEach(function (span) { span.textContent = data.readouts[now].mean; });
     all("[data-readout]").forEach(function (part) { part.hidden = part.getAttribute("data-readout") !== now; });
     draw();
   }
