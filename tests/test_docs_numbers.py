@@ -1,11 +1,11 @@
 """No page states a number that was measured and that no committed run shows.
 
-After each such statement stands a mark, ``<!-- from: FILE, FILE -->``: in the paragraph or list item itself, or, for
-a table, in a paragraph of its own below. Every number of the block must be in one of the files: as it is, as a
-percentage, or rounded to as many digits as the page gives. A block whose numbers are all definitions, defaults or
-citations is marked ``<!-- defined -->``, and single ones among measured ones ``<!-- from: FILE; defined: N, N -->``.
-On the pages below a block that holds a fraction, a percentage or a multiple must have a mark. In a docstring the file
-is named in the text that holds the table.
+After each such statement stands a mark, ``<!-- from: FILE, FILE -->``: in the paragraph, list item or row of a table
+itself, or, for a whole table, in a paragraph of its own below. Every number of the block must be in one of the files:
+as it is, as a percentage, or rounded to as many digits as the page gives. A block whose numbers are all definitions,
+defaults or citations is marked ``<!-- defined -->``, and single ones among measured ones ``<!-- from: FILE; defined:
+N, N -->``. On the pages below a block that holds a fraction, a percentage or a multiple must have a mark. In a
+docstring the file is named in the text that holds the table.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ def blocks(text: str) -> list[str]:
     for part in re.split(r"\n\s*\n", text):
         if found and MARK.fullmatch(part.strip()):
             found[-1] += "\n" + part
+        elif re.search(r"(?m)^\|.*<!--", part):  # rows that name their runs themselves
+            found += part.split("\n")
         else:
             found += re.split(r"\n(?=\s*- )", part)
     return [block for block in found if block.strip() and not block.lstrip().startswith("#")]
