@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import nn
 
-from roadworthy.fingerprints import array_hash, callable_fingerprint, model_fingerprint, pixels_hash
+from roadworthy.fingerprints import array_hash, callable_fingerprint, model_fingerprint, pixels_hash, stated_model
 
 SCALE = 2.0
 
@@ -255,3 +255,20 @@ def test_arrays_are_hashed_by_value_shape_and_type() -> None:
     changed = values.copy()
     changed[299, 1] += 1
     assert array_hash(values) != array_hash(changed)
+
+
+def test_a_model_that_no_hash_can_be_taken_of_is_stated_by_its_class() -> None:
+    class Strange:
+        def __call__(self, images: object) -> object:
+            return images
+
+        def __reduce__(self) -> object:
+            raise RuntimeError
+
+        @property
+        def __dict__(self) -> dict:  # type: ignore[override]
+            raise RuntimeError("nothing to see")
+
+    with pytest.raises(RuntimeError):
+        model_fingerprint(Strange())
+    assert stated_model(Strange()) == "Strange"

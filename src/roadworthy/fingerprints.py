@@ -47,6 +47,20 @@ def model_fingerprint(model: Any) -> str:
     return f"{type(model).__name__}:{digest.text()}"
 
 
+def stated_model(model: Any) -> str:
+    """Return the fingerprint of a model for a result to state, or its class where no hash can be taken of it.
+
+    Example:
+        >>> import torch
+        >>> stated_model(torch.nn.Identity()).partition(":")[0]
+        'Identity'
+    """
+    try:
+        return model_fingerprint(model)
+    except Exception:  # whatever a strange object raises: the result of hours must not fail for its name
+        return type(model).__name__
+
+
 def callable_fingerprint(function: Any) -> str:
     """Hash a callable by what it computes: code, constants, defaults, closure, and the object it is bound to.
 

@@ -95,3 +95,21 @@ def test_everything_is_saved_and_read_back(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="is a file"):
         found.save(tmp_path / "file")
+
+
+def test_which_model_was_asked_is_among_what_differs() -> None:
+    import torch
+
+    images, labels = torch.rand(20, 1, 4, 4, generator=torch.Generator().manual_seed(0)), torch.arange(20) % 2
+    runs = {}
+    for name, scale in (("a", 1.0), ("again", 1.0), ("b", 2.0)):
+        model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 2))
+        with torch.no_grad():
+            for part in model.parameters():
+                part.copy_(torch.linspace(-scale, scale, part.numel()).view_as(part))
+        options = {"fractions": (0.5,), "mean": [0.5], "seed": 0, "intact_check": "warn", "sheet": 0, "audit": "off"}
+        runs[name] = rw.evaluate(model, images, labels, ["grad"], **options)
+    (row,) = rw.compare(runs).settings.itertuples(index=False, name=None)
+    assert row[0] == "model"
+    assert row[1] == row[2] != row[3]
+    assert row[1].startswith("Sequential:")

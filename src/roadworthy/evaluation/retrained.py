@@ -23,7 +23,7 @@ from roadworthy.evaluation.result import READOUTS, Result
 from roadworthy.evaluation.retrain import Retrainer, Trained
 from roadworthy.evaluation.strategy import Strategy
 from roadworthy.evaluation.treatment import RANDOM, Degrader, MapRows, Treatment
-from roadworthy.fingerprints import array_hash, callable_fingerprint, model_fingerprint, pixels_hash
+from roadworthy.fingerprints import array_hash, callable_fingerprint, model_fingerprint, pixels_hash, stated_model
 from roadworthy.forward import device_of
 from roadworthy.imputation import resolve_imputer
 from roadworthy.labels import as_labels
@@ -242,6 +242,7 @@ class Retraining:
             "validation_share": self.validation_share,
             "fill_mean": self._fill_mean(),
             "settings": str(self.settings),
+            "model": stated_model(self.model),
         }
         return Facts(
             removed=[units_removed(units, fraction) for fraction in self.strategy.all_fractions],

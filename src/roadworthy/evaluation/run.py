@@ -25,7 +25,7 @@ from roadworthy.evaluation.readout import read_out
 from roadworthy.evaluation.result import READOUTS, Result, Scores
 from roadworthy.evaluation.sheet import SheetMaker, SheetPart, as_sheet
 from roadworthy.evaluation.strategy import Strategy
-from roadworthy.fingerprints import callable_fingerprint, model_fingerprint
+from roadworthy.fingerprints import callable_fingerprint, model_fingerprint, stated_model
 from roadworthy.forward import Classifier
 from roadworthy.imputation import FunctionImputer, Imputer
 from roadworthy.provenance import ids_hash, provenance
@@ -317,7 +317,10 @@ class Run:
             classes=self.classes,
             method_info=self._method_info(whole),
             settings=self._settings(),
-            provenance=provenance(ids=whole.ids, seed=self.seed, device=str(self.examiner.classifier.device)),
+            provenance={
+                **provenance(ids=whole.ids, seed=self.seed, device=str(self.examiner.classifier.device)),
+                "model": stated_model(self.examiner.classifier.model),
+            },
             warnings=list(self.examiner.notes.values()),
             sheet=as_sheet(whole.sheet),
             audit=audit,

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from roadworthy.errors import InputError, unknown_name
+from roadworthy.fingerprints import stated_model
 from roadworthy.labelfree.as_described import as_described_curve
 from roadworthy.labelfree.clustering import cluster_purity
 from roadworthy.labelfree.consistency import STATISTICS
@@ -163,7 +164,7 @@ def labelfree(
     record["plan"] = {**plan.as_dict(), "half_width": half_width}
     record["settings"] = _settings(perturbing, gathered, reliability=reliability, level=level, half_width=half_width)
     device_name = str(next((part.device for part in _parameters(model)), "cpu"))
-    record["provenance"] = provenance(ids=gathered.target.ids, seed=number, device=device_name)
+    record["provenance"] = provenance(ids=gathered.target.ids, seed=number, device=device_name) | _stated(model)
     shown = pictures_of(data, gathered, perturbing, count=pictures, seed=number, asking=asking, model=model, ids=ids)
     return LabelFree(plain(record), _per_sample(gathered), gathered.target, plan, shown)
 
@@ -324,6 +325,15 @@ def _settings(perturbing: dict[str, Any], gathered: Gathered, **more: Any) -> di
     used = {} if consistency is None else {**perturbing, "perturbation": consistency.perturbation}
     pseudo = sorted({target.kind for target in gathered.pseudo})
     return {**used, **more, "pseudo_targets": len(gathered.pseudo), "kinds_of_shift": pseudo}
+
+
+def _stated(model: Any) -> dict[str, Any]:
+    """Return which model was asked; nothing where outputs were saved before."""
+    if model is None:
+        return {}
+    return {
+        "model": [stated_model(one) for one in model] if isinstance(model, (list, tuple)) else stated_model(model)
+    }
 
 
 def _parameters(model: Any) -> list[Any]:
