@@ -10,7 +10,7 @@ from roadworthy.report.downloads import download_bar
 
 
 def test_each_link_holds_its_whole_file() -> None:
-    frame = pd.DataFrame({"name": [HOSTILE, "日本語 \ud800"], "value": [0.1, float("nan")]})
+    frame = pd.DataFrame({"name": pd.Series([HOSTILE, "日本語 \ud800"], dtype=object), "value": [0.1, float("nan")]})
     others = {f"{HOSTILE}.json": json.dumps({"x": HOSTILE}), "a.svg": "data:image/svg+xml;base64,PHN2Zy8+"}
     page = Page(download_bar({"a.csv": frame, "empty.csv": frame[:0]}, others))
     assert page.scripts == []
