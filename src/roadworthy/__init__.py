@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from roadworthy import errors as errors
     from roadworthy import evaluation as evaluation
     from roadworthy import imputation as imputation
-    from roadworthy import labelfree as labelfree
     from roadworthy import model as model
     from roadworthy import probe as probe
     from roadworthy import removal as removal
@@ -64,24 +63,26 @@ if TYPE_CHECKING:
     from roadworthy.data import load_data as load_data
     from roadworthy.evaluation import evaluate as evaluate
     from roadworthy.evaluation import load_result as load_result
+    from roadworthy.labelfree import CallablePackage as _LabelFree
     from roadworthy.model import load_model as load_model
     from roadworthy.probe import extract_features as extract_features
     from roadworthy.probe import probe_features as probe_features
     from roadworthy.probe import rank_k as rank_k
-    from roadworthy.report import report as report
+    from roadworthy.report import CallablePackage as _Report
     from roadworthy.statistics import topk_accuracy as topk_accuracy
     from roadworthy.tracking import to_mlflow as to_mlflow
     from roadworthy.tracking import to_tensorboard as to_tensorboard
 
+    labelfree: _LabelFree
+    report: _Report
+else:
 
-def __getattr__(name: str) -> Any:
-    if name in _STAGES:
-        return importlib.import_module(f"roadworthy.{name}")
-    if name in _FRONT_DOOR:
-        return getattr(importlib.import_module(_FRONT_DOOR[name]), name)
-    from roadworthy.errors import did_you_mean
-
-    raise AttributeError(f"module 'roadworthy' has no attribute {name!r}.{did_you_mean(name, __all__)}")
+    def __getattr__(name: str) -> Any:
+        if name in _STAGES:
+            return importlib.import_module(f"roadworthy.{name}")
+        if name in _FRONT_DOOR:
+            return getattr(importlib.import_module(_FRONT_DOOR[name]), name)
+        raise AttributeError(f"module 'roadworthy' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

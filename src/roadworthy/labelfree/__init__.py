@@ -62,12 +62,18 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-class _CallablePackage(ModuleType):
-    def __call__(self, *arguments: Any, **keywords: Any) -> LabelFree:
-        """Judge a classifier on samples without labels; see :func:`roadworthy.labelfree.flow.labelfree`."""
-        from roadworthy.labelfree.flow import labelfree
+class CallablePackage(ModuleType):
+    """This package as a function: :func:`roadworthy.labelfree.flow.labelfree`."""
 
-        return labelfree(*arguments, **keywords)
+    if TYPE_CHECKING:
+        __call__ = staticmethod(labelfree)
+    else:
+
+        def __call__(self, *arguments: Any, **keywords: Any) -> LabelFree:
+            """Judge a classifier on samples without labels; see :func:`roadworthy.labelfree.flow.labelfree`."""
+            from roadworthy.labelfree.flow import labelfree
+
+            return labelfree(*arguments, **keywords)
 
 
-sys.modules[__name__].__class__ = _CallablePackage
+sys.modules[__name__].__class__ = CallablePackage

@@ -21,7 +21,9 @@ from roadworthy.report.verdict import Verdict, verdict
 __all__ = ["Verdict", "curves_figure", "report", "sheet_figure", "verdict", "write_all", "write_pictures"]
 
 
-class _CallablePackage(ModuleType):
+class CallablePackage(ModuleType):
+    """This package as a function: :func:`roadworthy.report.page.report`."""
+
     def __call__(
         self,
         result_or_path: Result | LabelFree | Comparison | str | Path,
@@ -32,5 +34,5 @@ class _CallablePackage(ModuleType):
         return report(result_or_path, path, title=title)
 
 
-_CallablePackage.__call__.__doc__ = report.__doc__
-sys.modules[__name__].__class__ = _CallablePackage
+CallablePackage.__call__.__doc__ = report.__doc__
+sys.modules[__name__].__class__ = CallablePackage
