@@ -13,6 +13,21 @@ import torch
 torch.set_num_threads(1)
 
 
+def _seed_torch() -> None:
+    # networks made in tests draw their weights from there; a test must not depend on which ran before it
+    torch.manual_seed(2026)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _module_begins_seeded() -> None:
+    _seed_torch()
+
+
+@pytest.fixture(autouse=True)
+def _test_begins_seeded(_module_begins_seeded: None) -> None:
+    _seed_torch()
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """Return the folder of shared files, or skip."""
