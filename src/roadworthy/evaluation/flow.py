@@ -60,7 +60,7 @@ def evaluate(
     max_samples: int | None = None,
     nonfinite: Literal["raise", "drop"] = "raise",
     intact_check: Literal["raise", "warn"] = "raise",
-    sheet: int = 4,
+    sheet: int = 12,
     checkpoint: str | Path | None = None,
     progress: Progress | None = None,
     train: Any = None,
@@ -121,7 +121,8 @@ def evaluate(
             methods, and reports how many.
         intact_check: ``"raise"`` stops when the intact accuracy is at chance or labels look shifted; ``"warn"``
             goes on.
-        sheet: how many samples to keep for pictures.
+        sheet: how many samples to keep for pictures, spread evenly over the data; at most 24 MB of copies, so that
+            of large images fewer are kept, and thinned down to 112 pixels a side.
         checkpoint: a folder in which finished blocks are kept; the same call goes on from there.
         progress: called with the number of copies just scored, or of samples just trained on.
         train: training samples, for retraining or fine-tuning: a Split, or a pair (images, labels). Without a

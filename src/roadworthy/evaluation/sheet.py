@@ -13,10 +13,14 @@ from roadworthy.evaluation.result import Sheet
 from roadworthy.records import Batch
 
 MAX_BYTES = 24_000_000
+_SIDE = 112  # pixels of a side that larger pictures may be thinned to, for more samples
 
 
 class SheetMaker:
     """Chooses samples evenly over the data and keeps their degraded copies as 8-bit images.
+
+    All copies together take at most :data:`MAX_BYTES`. Large images are thinned by whole pixels, down to 112 a side,
+    so that more samples fit; beyond that fewer samples are kept.
 
     Args:
         count: how many samples to keep at the most; 0 keeps none.
@@ -41,13 +45,21 @@ class SheetMaker:
         images = batch.images
         if self.count < 1 or images.ndim != 4 or images.shape[1] not in (1, 3) or not images.is_floating_point():
             return None
-        one = len(values) * shape[0] * shape[1] * int(np.prod(images.shape[1:]))
-        count = max(1, min(self.count, self.length, MAX_BYTES // one))
+        step, fitting = self._fitting(len(values) * shape[0] * shape[1], *images.shape[1:])
+        count = max(1, min(self.count, self.length, fitting))
         chosen = np.linspace(0, self.length - 1, count).round().astype(int)
         rows = [int(row) - start for row in chosen if start <= row < start + len(batch.ids)]
         if not rows:
             return None
-        return SheetPart(batch, values, rows, shape, step=max(1, math.ceil(math.sqrt(one / MAX_BYTES))))
+        return SheetPart(batch, values, rows, shape, step=step)
+
+    def _fitting(self, copies: int, channels: int, height: int, width: int) -> tuple[int, int]:
+        """Return the step between pixels that are kept, and how many samples of so many copies fit."""
+        one = copies * channels * height * width
+        asked = max(1, min(self.count, self.length))
+        needed, wanted = (max(1, math.ceil(math.sqrt(samples * one / MAX_BYTES))) for samples in (1, asked))
+        step = max(needed, min(wanted, max(height, width) // _SIDE))
+        return step, MAX_BYTES // (copies * channels * math.ceil(height / step) * math.ceil(width / step))
 
 
 class SheetPart:
