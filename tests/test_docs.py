@@ -15,6 +15,7 @@ import pytest
 import typer.main
 
 from roadworthy.cli.app import app
+from roadworthy.sweep import load_experiment
 
 ROOT = Path(__file__).resolve().parents[1]
 TUTORIAL = "docs/tutorial.md"
@@ -126,6 +127,15 @@ def test_commands_named_in_running_text_exist(page: str) -> None:
             assert not word.startswith("--") or word in known | {"--help"}, f"{page}: {' '.join(words)}"
 
 
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "yaml")])
+def test_experiments_can_be_read(page: str, tmp_path: Path) -> None:
+    for _, code in blocks(page, "yaml"):
+        if "strategy:" in code:
+            (tmp_path / "experiment.yaml").write_text(code, encoding="utf8")
+            (tmp_path / "photos").mkdir(exist_ok=True)
+            load_experiment(tmp_path / "experiment.yaml")
+
+
 def test_the_readme_has_exactly_two_set_up_commands() -> None:
     commands = [code for _, code in blocks("README.md", "sh") if code.startswith("python3 -m venv")]
     assert len(commands) == 2
@@ -137,7 +147,7 @@ def test_the_readme_has_exactly_two_set_up_commands() -> None:
 
 def test_links_between_pages_exist() -> None:
     for page in [*PAGES, "CONTRIBUTING.md"]:
-        for target in re.findall(r"\]\(([^)#:\s]+)", text(page)):
+        for target in re.findall(r"\]\(([^)#:\s]+)[)#]", text(page)):
             assert (ROOT / page).parent.joinpath(target).exists(), f"{page} links to {target}"
 
 
