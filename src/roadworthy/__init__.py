@@ -82,7 +82,9 @@ else:
             return importlib.import_module(f"roadworthy.{name}")
         if name in _FRONT_DOOR:
             return getattr(importlib.import_module(_FRONT_DOOR[name]), name)
-        raise AttributeError(f"module 'roadworthy' has no attribute {name!r}")
+        from roadworthy.errors import did_you_mean
+
+        raise AttributeError(f"module 'roadworthy' has no attribute {name!r}.{did_you_mean(name, __all__)}")
 
 
 def __dir__() -> list[str]:

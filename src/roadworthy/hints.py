@@ -97,6 +97,16 @@ def not_a_model(model: Any) -> str:
     return ""
 
 
+def bytes_in_words(count: float) -> str:
+    """Write an amount of memory or disk.
+
+    Example:
+        >>> bytes_in_words(2_500), bytes_in_words(5e9)
+        ('0.0 MB', '5.0 GB')
+    """
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
+
+
 def of_file(source: Any) -> str:
     """Return how maps in a file are passed, where a name is one of a file; empty for others.
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from roadworthy.errors import RoadworthyWarning
+from roadworthy.hints import bytes_in_words
 
 
 def warn_room(path: str | Path, n: int, shape: Sequence[int], methods: int) -> None:
@@ -29,8 +30,8 @@ def warn_room(path: str | Path, n: int, shape: Sequence[int], methods: int) -> N
     free = shutil.disk_usage(there).free
     if wanted > free:
         warnings.warn(
-            f"maps of {n} samples x {methods} methods take up to {wanted / 1e9:.1f} GB, less what compression saves, "
-            f"and {there} has {free / 1e9:.1f} GB free; take fewer samples (--n) or methods, or another disk",
+            f"maps of {n} samples x {methods} methods take up to {bytes_in_words(wanted)}, less what compression "
+            f"saves, and {there} has {bytes_in_words(free)} free; take fewer samples (--n) or methods",
             RoadworthyWarning,
             stacklevel=3,
         )

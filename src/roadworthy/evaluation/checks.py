@@ -11,6 +11,7 @@ import torch
 
 from roadworthy.errors import InputError, ModelError, listed
 from roadworthy.evaluation.class_order import class_order
+from roadworthy.hints import bytes_in_words
 from roadworthy.records import Batch
 from roadworthy.statistics import above_chance
 from roadworthy.types import Normalize
@@ -189,8 +190,8 @@ def check_memory(shape: Sequence[int], together: int) -> None:
         return
     fitting = max(1, free // (8 * each))
     raise InputError(
-        f"images: {together} copies of shape {tuple(shape)} in one pass take {2 * each * together / 1e9:.1f} GB "
-        f"before the model's own needs, and {free / 1e9:.1f} GB are free; pass max_batch={fitting} "
+        f"images: {together} copies of shape {tuple(shape)} in one pass take {bytes_in_words(2 * each * together)} "
+        f"before the model's own needs, and {bytes_in_words(free)} are free; pass max_batch={fitting} "
         f"(--max-batch {fitting}), or smaller images (--size)"
     )
 
