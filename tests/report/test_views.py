@@ -16,6 +16,8 @@ from roadworthy.report import chart, report, verdict
 from roadworthy.report.chart import chart_data, switches
 from roadworthy.report.findings import Findings
 from roadworthy.report.material import Material
+from roadworthy.report.sheet import sheet_section
+from roadworthy.report.text import escape
 
 Make = Callable[..., Result]
 ONE = {"ig": 1.6, "grad": 0.8, "cam": 0.3, "random": 0.0, "sobel": 0.1, "inverse:ig": -1.6}
@@ -224,6 +226,15 @@ def test_the_curves_of_each_view_are_in_the_page(make_views: Make, monkeypatch: 
     monkeypatch.setattr(chart, "VIEWS_BYTES", 10)
     assert chart_data(material)["views"] == []
     assert 'name="view"' not in switches(material)
+
+
+def test_pictures_say_whose_they_are(make_views: Make, make_result: Make) -> None:
+    result = make_views([ONE, FLIPPED], imputers=[HOSTILE], n=20)
+    one = make_result(ONE, n=20)
+    assert one.sheet is not None
+    html = sheet_section(result, one.sheet)
+    assert f"Pictures are of the untouched judge with {escape(HOSTILE)} fill." in html
+    assert "Pictures are of" not in sheet_section(one, one.sheet)
 
 
 def test_one_view_or_order_has_no_switch(make_result: Make) -> None:

@@ -14,7 +14,7 @@ from roadworthy.report.chart import judges_word
 from roadworthy.report.facts import labelled, orders_of, words_of
 from roadworthy.report.material import Material
 from roadworthy.report.pictures import spread
-from roadworthy.report.sheet import class_name, sheet_plan
+from roadworthy.report.sheet import asked, class_name, sheet_plan
 from roadworthy.report.styles import is_control
 from roadworthy.report.text import asset, clean, escape, json_block, number
 
@@ -142,6 +142,7 @@ def _data(result: Result, layers: list[Layer], rows: list[int]) -> dict[str, Any
         "weights": score_weights(result).tolist(),
         "controls": [is_control(method) for method in result.methods],
         "readouts": [{"key": key, "name": words_of(result, key).name} for key in _READOUTS],
+        "pictured": clean(asked(result)),
         "kept": {place[row]: position for position, row in _kept(result).items()},
         "layers": [_layer(layer, rows) for layer in layers],
     }

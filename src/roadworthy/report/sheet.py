@@ -58,17 +58,17 @@ def sheet_section(result: Result, sheet: Sheet) -> str:
         "answered. In the maps, "
         '<span class="scale" role="img" aria-label="scale from blue over white to red"></span> '
         "blue speaks against the explained class, white is nothing, red speaks for it. "
-        f'<span class="muted">{_asked(result)}Shown: {shown}</span></p>'
+        f'<span class="muted">{escape(asked(result))} Shown: {shown}</span></p>'
     )
     return intro + "".join(_sample(result, sheet, plan, s) for s in plan.samples)
 
 
-def _asked(result: Result) -> str:
-    """Say whose copies and answers the pictures are, where there are several judges or fills."""
+def asked(result: Result) -> str:
+    """Say in plain text whose copies and answers the pictures are, where there are several judges or fills."""
     first, *others = result.views
     if not others:
         return ""
-    return f"Copies and answers of the {escape(first['judge'])} judge with {escape(first['imputer'])} fill. "
+    return f"Pictures are of the {first['judge']} judge with {first['imputer']} fill."
 
 
 def _sample(result: Result, sheet: Sheet, plan: Plan, s: int) -> str:

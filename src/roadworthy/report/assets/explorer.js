@@ -296,6 +296,7 @@
   function pictures(s) {
     var kept = data.kept[s] === undefined ? null : document.querySelector('details[data-kept="' + data.kept[s] + '"]');
     var copied = kept ? Array.prototype.slice.call(kept.cloneNode(true).children, 1) : [];
+    if (kept && data.pictured) { copied.unshift(made("p", data.pictured, { "class": "muted small" })); }
     var none = Object.keys(data.kept).length ? "No pictures of this sample were kept; the list marks those with pictures." : "";
     get("sample-pictures").replaceChildren.apply(get("sample-pictures"), kept ? copied : none ? [made("p", none, { "class": "muted small" })] : []);
   }
