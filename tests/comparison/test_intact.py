@@ -91,3 +91,12 @@ def test_a_better_model_is_said_to_have_more_to_lose() -> None:
     found = rw.compare({"old": run(np.arange(100) < 50), "new": run(np.arange(100) < 90)})
     assert any("more to lose" in warning for warning in found.warnings)
     assert any("new is more accurate than old, by 40.0 points" in sentence for sentence in found.verdict)
+
+
+def test_an_end_that_is_0_is_exactly_0() -> None:
+    hits = np.arange(150) < 148
+    one = hits.copy()
+    one[0] = False
+    row = rw.compare({"old": run(hits, n=150), "new": run(one, n=150)}).intact.iloc[1]
+    assert row["difference_high"] == 0.0
+    assert row["difference"] == pytest.approx(-1 / 150)

@@ -12,6 +12,7 @@ import pandas as pd
 
 from roadworthy.comparison.intact import intact_table
 from roadworthy.comparison.meaning import why_not
+from roadworthy.comparison.paired import over_samples
 from roadworthy.comparison.record import Comparison
 from roadworthy.comparison.settings import settings_table
 from roadworthy.comparison.units import ENOUGH, Shared, over, shared_samples, shared_trainings
@@ -22,7 +23,6 @@ from roadworthy.statistics import (
     Source,
     concordance,
     holm,
-    paired_bootstrap,
     paired_repeats,
     unpaired_difference,
 )
@@ -172,22 +172,6 @@ def _subtracted(pair: Pair, *, level: float, draws: int, seed: int) -> dict[str,
     return {
         "difference": found.difference, "low": found.low, "high": found.high, "p": found.p, "paired": False,
         "n": found.n[0], "n_against": found.n[1],
-    }  # fmt: skip
-
-
-def over_samples(one: np.ndarray, other: np.ndarray, *, level: float, draws: int, seed: int) -> dict[str, Any]:
-    """Compare the scores (M, N) of two runs on the same samples: the differences of each method against none at all.
-
-    One bootstrap serves all methods. Its sign flips are, for hits of 0 and 1, McNemar's exact test.
-    """
-    found = paired_bootstrap(
-        np.vstack([one - other, np.zeros(one.shape[1])]), level=level, draws=draws, seed=seed
-    )  # the last row is no difference
-    last = len(one)
-    return {
-        "difference": found.difference[:-1, last], "low": found.difference_low[:-1, last],
-        "high": found.difference_high[:-1, last], "p": found.p[:-1, last], "paired": True, "n": found.n,
-        "n_against": found.n,
     }  # fmt: skip
 
 

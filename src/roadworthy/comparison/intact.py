@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from roadworthy.comparison.paired import over_samples
 from roadworthy.comparison.units import shared_trainings
 from roadworthy.evaluation.result import Result
 from roadworthy.evaluation.standing import labelled
-from roadworthy.statistics import holm, over_repeats, paired_bootstrap, paired_repeats, unpaired_difference
+from roadworthy.statistics import holm, over_repeats, paired_repeats, unpaired_difference
 
 if TYPE_CHECKING:
     from roadworthy.comparison.evaluations import Pair
 
+_DRAWS = 10_000
 _NONE = {
     "against": "", "difference": np.nan, "difference_low": np.nan, "difference_high": np.nan, "p": np.nan,
     "p_holm": np.nan, "different": False, "paired": False, "only_run": np.nan, "only_against": np.nan,
@@ -75,10 +77,10 @@ def _difference(pair: Pair, *, level: float, seed: int) -> dict[str, Any]:
     if pair.shared.rows is None:
         return _of_others(one.mean(axis=0), other.mean(axis=0), level)
     one, other = one.mean(axis=0), other.mean(axis=0)
-    found = paired_bootstrap([one, other], level=level, seed=seed)
+    found = over_samples(one[None], other[None], level=level, draws=_DRAWS, seed=seed)
     return {
-        "difference": found.difference[0, 1], "difference_low": found.difference_low[0, 1],
-        "difference_high": found.difference_high[0, 1], "p": found.p[0, 1], "paired": True,
+        "difference": found["difference"][0], "difference_low": found["low"][0],
+        "difference_high": found["high"][0], "p": found["p"][0], "paired": True,
         "only_run": int((one > other).sum()), "only_against": int((other > one).sum()),
     }  # fmt: skip
 
