@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from roadworthy.evaluation import Result, Scores
+from roadworthy.evaluation import Result, Scores, evaluate
 from roadworthy.evaluation.notebook import card_of
 
 
@@ -164,3 +164,22 @@ def test_the_line_names_what_it_is_about() -> None:
         "Result(road: 7 methods (m0, m1, m2, m3, m4, m5, ...), MoRF and LeRF, 2 shares removed, 200 samples, "
         "1 training of each point, 1 warning)"
     )
+
+
+def test_a_notebook_takes_the_card_and_nothing_else_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    formatters = pytest.importorskip("IPython.core.formatters")
+    images = np.random.default_rng(0).random((30, 1, 4, 4), dtype=np.float32)
+    result = evaluate(
+        lambda x: x.mean(dim=3)[:, 0],
+        images,
+        None,
+        ["random", "sobel"],
+        fractions=(0.5,),
+        imputer="zero",
+        audit="off",
+    )
+    shown, _ = formatters.DisplayFormatter().format(result)
+    assert shown["text/html"] == card_of(result)
+    assert shown["text/plain"] == repr(result)
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", "")
