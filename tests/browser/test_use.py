@@ -14,8 +14,8 @@ POINTS = "#chart .points path.point"
 FOCUS = "document.activeElement.id || document.activeElement.name || document.activeElement.className"
 
 
-def test_curves_are_switched_and_saved(visit: Visit) -> None:
-    page = visit("road")
+def test_curves_are_switched_and_saved(visit: Visit, pages: Any) -> None:
+    page = visit(pages["road"]).page
     assert page.locator("#ranking [data-readout]:visible").count() == 1
     page.check("input[name=readout][value=probability]")
     assert page.locator("#ranking [data-readout]:visible").get_attribute("data-readout") == "probability"
@@ -37,14 +37,14 @@ def test_curves_are_switched_and_saved(visit: Visit) -> None:
     assert "gradcam" in text  # a picture has no switches beside it: its legend names the lines
 
 
-def test_it_can_be_used_by_keyboard(visit: Visit) -> None:
-    page = visit("road")
+def test_it_can_be_used_by_keyboard(visit: Visit, pages: Any) -> None:
+    page = visit(pages["road"]).page
     page.keyboard.press("Tab")
     assert page.evaluate(FOCUS) == "skip"
     assert page.evaluate("document.activeElement.getBoundingClientRect().left") >= 0
     page.keyboard.press("Enter")
     assert page.url.endswith("#main")
-    page = visit("road")
+    page = visit(pages["road"]).page
     reached = []
     for _ in range(60):
         page.keyboard.press("Tab")
@@ -65,8 +65,8 @@ def test_it_can_be_used_by_keyboard(visit: Visit) -> None:
         assert region.get_attribute("aria-label")
 
 
-def test_light_and_dark_follow_the_reader_then_the_button(visit: Visit) -> None:
-    page = visit("labelfree", color_scheme="dark")
+def test_light_and_dark_follow_the_reader_then_the_button(visit: Visit, pages: Any) -> None:
+    page = visit(pages["labelfree"], color_scheme="dark").page
     assert page.inner_text("#theme") == "Light page"
     page.click("#theme")
     assert page.inner_text("#theme") == "Dark page"
@@ -74,8 +74,8 @@ def test_light_and_dark_follow_the_reader_then_the_button(visit: Visit) -> None:
 
 
 @pytest.mark.parametrize("kind", ["road", "labelfree", "agreement"])
-def test_paper_has_the_pictures_and_what_is_folded_away(visit: Visit, kind: str) -> None:
-    page = visit(kind)
+def test_paper_has_the_pictures_and_what_is_folded_away(visit: Visit, pages: Any, kind: str) -> None:
+    page = visit(pages[kind]).page
     page.click("#theme")
     page.emulate_media(media="print")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
@@ -91,8 +91,8 @@ def test_paper_has_the_pictures_and_what_is_folded_away(visit: Visit, kind: str)
 
 
 @pytest.mark.parametrize(("kind", "table"), [("road", "#ranking table"), ("labelfree", "#estimates table")])
-def test_without_scripts_all_that_counts_is_there(visit: Visit, kind: str, table: str) -> None:
-    page = visit(kind, java_script_enabled=False)
+def test_without_scripts_all_that_counts_is_there(visit: Visit, pages: Any, kind: str, table: str) -> None:
+    page = visit(pages[kind], java_script_enabled=False).page
     assert page.locator("#verdict p").first.is_visible()
     assert page.locator("img.static").is_visible()
     assert page.locator(table).first.is_visible()
@@ -102,8 +102,8 @@ def test_without_scripts_all_that_counts_is_there(visit: Visit, kind: str, table
     assert page.locator("#settings table").first.is_visible()
 
 
-def test_names_from_users_change_nothing(visit: Visit) -> None:
-    page = visit("hostile", viewport={"width": 390, "height": 844}, has_touch=True)
+def test_names_from_users_change_nothing(visit: Visit, pages: Any) -> None:
+    page = visit(pages["hostile"], viewport={"width": 390, "height": 844}, has_touch=True).page
     assert page.locator("img[src='x']").count() == 0
     assert page.locator("main script:not([type='application/json'])").count() == 0
     assert '"><img src=x onerror="window.pwned=1">' in page.inner_text("h1")
