@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import resource
 import sys
 import tarfile
@@ -1084,3 +1085,61 @@ def test_26_loaders(ask) -> None:
     assert "the data set yields a dict with keys 'image', 'label', expected pairs (image, label)" in said(
         lambda: ask(images=[{"image": images[0], "label": 0}], labels=None)
     )
+
+
+# the page
+
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "howto" / "mistakes.md"
+
+
+def quoted(page: str) -> list[str]:
+    """Return the messages in the first column of the page's tables."""
+    return re.findall(r"^\| `([^`]+)` \|", page, flags=re.MULTILINE)
+
+
+def test_the_page_quotes_what_is_said(ask, refused, pets: Path, here: Path) -> None:
+    images, labels = ask.images, ask.labels
+    photos(here / "above" / "pets", n=2)
+    picture(photos(here / "sizes", n=3) / "cat" / "wide.png", size=(12, 8))
+    torch.save({"weight": torch.ones(1)}, "other.pt")
+    rgb, renamed = convolution(), torch.tensor([2, 0, 3, 1])
+    mean, std = (torch.tensor(part).view(1, 3, 1, 1) for part in IMAGENET)
+    (here / "run" / "blocks").mkdir(parents=True)
+    ask(checkpoint=here / "run" / "blocks")
+    mixed = rw.load_data("folder:sizes")
+    messages = [
+        said(lambda: rw.load_data(f"folder:{pets}/cat")),
+        said(lambda: rw.load_data("folder:above")),
+        said(lambda: [list(split.batches(8)) for split in (mixed.train, mixed.test)]),
+        said(lambda: ask(labels=labels + 1)),
+        said(lambda: ask(labels=nn.functional.one_hot(labels))),
+        said(lambda: ask(labels=renamed[labels])),
+        said(lambda: ask(images=images * 255)),
+        said(lambda: ask(images=(images - mean) / std)),
+        said(lambda: ask(model=rgb)),
+        said(lambda: ask(model=rw.load_model(rgb, normalize="imagenet"), normalize=IMAGENET)),
+        said(lambda: ask(model=rgb, images=images.permute(0, 2, 3, 1))),
+        said(lambda: ask(model=rgb, images=images[:, :1])),
+        said(lambda: ask(model=nn.Sequential(ask.model, nn.Softmax(1)))),
+        said(lambda: ask(model=lambda x: (ask.model(x), x))),
+        said(lambda: rw.model.load_weights(rgb, "other.pt")),
+        said(lambda: ask(attributions=["IntegratedGradients"])),
+        said(lambda: ask(fractions=(10, 30))),
+        said(lambda: ask(attributions={"m": np.ones((15, 16, 16))})),
+        said(lambda: ask(checkpoint=here / "run" / "blocks", fractions=(0.3,))),
+        said_of_a_full_disk(refused, pets),
+    ]
+    shown = quoted(PAGE.read_text(encoding="utf8"))
+    assert len(shown) == len(messages) == 20
+    for quote, message in zip(shown, messages, strict=True):
+        assert re.search(".*".join(map(re.escape, quote.split("…"))), message), f"{quote!r} is not in {message!r}"
+
+
+def said_of_a_full_disk(refused: Callable[..., str], pets: Path) -> str:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("roadworthy.attribution.attribute_to_store", full)
+        return refused(*on_pets(pets))
