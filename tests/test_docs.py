@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import re
@@ -95,9 +96,14 @@ def named_inline(page: str) -> list[list[str]]:
     return [found.split()[1:] for found in re.findall(r"`(roadworthy [a-z][^`]*)`", prose)]
 
 
+@functools.cache
+def whole_command() -> Any:
+    return typer.main.get_command(app)
+
+
 def leaf(words: list[str]) -> tuple[Any, list[str]]:
     """Return the command that the words name, and the words that are left for it."""
-    command: Any = typer.main.get_command(app)
+    command = whole_command()
     while words and hasattr(command, "commands"):
         assert words[0] in command.commands, f"there is no command {words[0]!r} in: roadworthy {' '.join(words)}"
         command, words = command.commands[words[0]], words[1:]
