@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -100,3 +102,9 @@ def test_folders_are_read(result: Result, judged: LabelFree, tmp_path: Path) -> 
         opened(tmp_path)
     with pytest.raises(InputError, match="got dict, expected what evaluate"):
         opened({})  # type: ignore[arg-type]
+
+
+def test_importing_it_loads_no_tracker() -> None:
+    code = "import sys, roadworthy.tracking; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {"torch", "mlflow", "tensorboard"} & set(done.stdout.split()) == set()

@@ -42,6 +42,9 @@ NEEDED = (
 # extra: what it is for, and the distributions that make it, any one of a cell
 OPTIONAL: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     "timm": ("models of timm (timm:NAME)", (("timm",),)),
+    "transformers": ("image classifiers of transformers (transformers:FOLDER)", (("transformers",),)),
+    "zennit": ("attributors and composites of Zennit as methods", (("zennit",),)),
+    "quantus": ("explain functions of Quantus as methods", (("quantus",),)),
     "ray": ("sweeps on a cluster", (("ray",),)),
     "tfrecord": ("TFRecord files", (("protobuf",), ("google-crc32c",))),
     "opencv": (
