@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from roadworthy.report import report
+
 pytestmark = pytest.mark.slow
 
 Visit = Callable[..., Any]
@@ -134,3 +136,23 @@ def test_nothing_is_read_before_it_is_opened_and_nothing_is_lost_without_scripts
     still = visit(pages["default"], java_script_enabled=False).page
     assert not still.is_visible("#explorer")
     assert still.is_visible("details[data-kept] >> nth=0 >> table")
+
+
+@pytest.mark.parametrize("readout", ["top1", "probability"])
+def test_scores_in_the_list_are_those_of_the_result(
+    visit: Visit, make_result: Any, tmp_path: Path, readout: str
+) -> None:
+    result = make_result({"ig": 1.2, "grad": 0.5, "random": 0.0}, n=60, samples=0, orders=["lerf", "morf"])
+    result.scores.probability[:, :, 0] = result.scores.probability[:1, :1, 0]
+    page = opened(visit, report(result, tmp_path / "page.html"))
+    page.select_option("#find-readout", index=["top1", "probability"].index(readout))
+    rows = {row["sample"]: row for row in rows_of(page, "#list-csv")}
+    scores, _, _ = result.method_scores(readout)
+    rounding = 0 if readout == "top1" else 1 / 255
+    for place, sample in enumerate(result.ids):
+        shown = [float(rows[sample][method]) for method in result.methods]
+        assert shown == pytest.approx(scores[:, place], abs=rounding + 1e-6)
+        apart = abs(scores[0, place] - scores[1, place])  # random is a control
+        assert float(rows[sample]["disagreement"]) == pytest.approx(apart, abs=2 * rounding + 1e-6)
+        assert rows[sample]["label"] == result.classes[result.scores.labels[place]]
+        assert rows[sample]["intact input"] == str(result.scores.top1[0, 0, 0, 0, place])

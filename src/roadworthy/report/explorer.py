@@ -222,7 +222,5 @@ def _about(material: Material, layers: list[Layer]) -> str:
         several = f" Numbers are means over {over}{unless}."
     if result.retrained:
         several += " The answer on the intact input is that of the first training on unmodified images."
-    return (
-        f"A sample's score is its own {named}; disagreement is the highest score of the {among} less the lowest. "
-        f"Probabilities are rounded to 1/{_MOST}.{several}"
-    )
+    apart = f"; disagreement is the highest score of the {among} less the lowest" if len(result.methods) > 1 else ""
+    return f"A sample's score is its own {named}{apart}. Probabilities are rounded to 1/{_MOST}.{several}"

@@ -112,7 +112,7 @@
       });
     }
     list.push({ key: "probability", name: "probability", digits: 2, value: function (s) { return probability(from, s, 0); } });
-    list.push({ key: "apart", name: "disagreement", value: function (s) { return worked.apart[s]; } });
+    if (methods > 1) { list.push({ key: "apart", name: "disagreement", value: function (s) { return worked.apart[s]; } }); }
     page.methods.forEach(function (method, m) {
       list.push({ key: "m" + m, name: method.label, value: function (s) { return worked.own[s * methods + m]; } });
     });
@@ -211,12 +211,12 @@
     if (data.labelled) { about.append("Label ", made("bdi", data.names[code(s, 0)]), " \u00b7 "); }
     about.append("answer on the intact input ", made("bdi", data.names[code(s, 1)]));
     if (data.labelled) { about.append(" (" + rightness(share, from.most) + ")"); }
-    about.append(" \u00b7 probability of ", made("bdi", target), " " + plain(probability(from, s, 0), 2));
+    about.append(" \u00b7 probability of ", made("bdi", target), ": " + plain(probability(from, s, 0), 2));
     var several = from.most > 1 ? "; how many of " + from.most + " " + data.units + " are right, where they differ" : "";
     get("sample-caption").replaceChildren(
       "Probability of ", made("bdi", target), " by the share removed, and the answer: \u2713 ",
       data.labelled ? "right, \u2717 wrong" : "as without removal, \u2717 changed", several,
-      ". The marker of a wrong answer is open in the chart. Untick a method to leave it out."
+      ". The marker of a " + (data.labelled ? "wrong" : "changed") + " answer is open in the chart. Untick a method to leave it out."
     );
     shares(s);
     pictures(s);
@@ -396,6 +396,7 @@
   function begin() {
     data = JSON.parse(get("samples-data").textContent);
     codes = bytes(data.codes);
+    if (page.methods.length < 2) { sort.key = "m0"; }
     classes();
     get("find-id").addEventListener("input", find);
     ["find-class", "find-right", "find-kept", "find-readout"].forEach(function (id) { get(id).addEventListener("change", find); });
