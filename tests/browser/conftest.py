@@ -47,9 +47,9 @@ def _loaded(file: str) -> ModuleType:
 
 
 _planted, _audits = _loaded("conftest.py"), _loaded("report_audits.py")
-KINDS = ("default", "road", "views", "roar", "unfinished", "audits", "labelfree", "agreement", "hostile")
+KINDS = ("default", "road", "roar", "unfinished", "labelfree", "agreement", "compare", "hostile")
 STRENGTHS = _planted.STRENGTHS
-make_result, make_retrained, make_views = _planted.make_result, _planted.make_retrained, _planted.make_views
+make_result, make_retrained = _planted.make_result, _planted.make_retrained
 Make = Callable[..., Result]
 
 
@@ -129,8 +129,8 @@ def shown(request: pytest.FixtureRequest, browser: Any, pages: Kinds) -> Iterato
 class Kinds:
     """Makes the page of a kind once, when it is first asked for."""
 
-    def __init__(self, folder: Path, make: Make, retrained: Make, views: Make) -> None:
-        self.folder, self.make, self.retrained, self.views = folder, make, retrained, views
+    def __init__(self, folder: Path, make: Make, retrained: Make) -> None:
+        self.folder, self.make, self.retrained = folder, make, retrained
         self.made: dict[str, Path] = {}
 
     def __getitem__(self, kind: str) -> Path:
@@ -152,11 +152,13 @@ class Kinds:
         return report(rw.evaluate(model, images, labels, ["ig", "grad", "random"], **options), path)
 
     def _road(self, path: Path) -> Path:
-        return report(self.make(warnings=["3 maps of gradcam are constant"], n=120, size=24), path)
-
-    def _views(self, path: Path) -> Path:
-        turned = {name: -value for name, value in STRENGTHS.items()}
-        return report(self.views([STRENGTHS, STRENGTHS, turned, STRENGTHS], n=80), path)
+        """With every audit that a page can show."""
+        result = self.make(warnings=["3 maps of gradcam are constant"], n=120, size=24)
+        leakage = _audits.made_leakage(result, ["mean", "noisy-linear"], {"gradcam": 0.9}, unsure=["grad"])
+        gate = _audits.made_gate(result, {"gradcam": 0.4})
+        patches = _audits.made_patches(dict.fromkeys(result.methods, 0.3))
+        result.audit = {"leakage": leakage, "gate": gate, "idsds": patches}
+        return report(result, path)
 
     def _roar(self, path: Path) -> Path:
         return report(self.retrained(), path)
@@ -165,14 +167,6 @@ class Kinds:
         missing = [f"ig, morf, 50 %, repeat {place}" for place in range(20)]
         failed = ["2 of 40 trainings failed: ig, morf, 30 %: RuntimeError: out of memory"]
         return report(self.retrained(missing=[*failed, *missing], repeats=1), path)
-
-    def _audits(self, path: Path) -> Path:
-        result = self.make(n=120, samples=0)
-        leakage = _audits.made_leakage(result, ["mean", "noisy-linear"], {"gradcam": 0.9}, unsure=["grad"])
-        gate = _audits.made_gate(result, {"gradcam": 0.4})
-        patches = _audits.made_patches(dict.fromkeys(result.methods, 0.3))
-        result.audit = {"leakage": leakage, "gate": gate, "idsds": patches}
-        return report(result, path)
 
     def _labelfree(self, path: Path) -> Path:
         images = torch.rand(100, 1, 6, 6, generator=torch.Generator().manual_seed(0))
@@ -190,6 +184,11 @@ class Kinds:
         runs = {HOSTILE[0]: self.make(samples=0, n=80), HOSTILE[3]: other, "again": other}
         return write_concordance(concordance_of(runs, draws=50), path)
 
+    def _compare(self, path: Path) -> Path:
+        weaker = {name: value / 2 for name, value in STRENGTHS.items()}
+        runs = {"old": self.make(samples=0, n=80), HOSTILE[1]: self.make(weaker, samples=0, n=80)}
+        return report(rw.compare(runs), path)
+
     def _hostile(self, path: Path) -> Path:
         planted = {name: 1.5 - place / 4 for place, name in enumerate(HOSTILE)}
         result = self.make(planted, class_names=[*HOSTILE, *HOSTILE[:4]], warnings=HOSTILE, n=60)
@@ -205,7 +204,6 @@ def pages(
     tmp_path_factory: pytest.TempPathFactory,
     make_result: Make,
     make_retrained: Make,
-    make_views: Make,
 ) -> Kinds:
     """Return the pages by kind."""
-    return Kinds(tmp_path_factory.mktemp("pages"), make_result, make_retrained, make_views)
+    return Kinds(tmp_path_factory.mktemp("pages"), make_result, make_retrained)

@@ -27,7 +27,8 @@ def axe_faults(page: Any, rules: list[str]) -> list[str]:
 def test_the_same_things_stand_on_every_page_in_the_same_order(shown: Any) -> None:
     heads = shown.locator("main h2").all_inner_texts()
     assert heads[0] == "Verdict"
-    assert heads[-3:] == ["Settings and provenance", "How to read this", "Download the numbers"]
+    assert "settings and provenance" in heads[-3].lower()
+    assert heads[-2:] == ["How to read this", "Download the numbers"]
     assert heads.index("Warnings") < 3 if "Warnings" in heads else True
     assert shown.locator("header .lead").inner_text().endswith("What the words mean")
     assert "MB" in shown.locator("footer").inner_text()

@@ -86,7 +86,7 @@ def _sections(found: Comparison) -> list[tuple[str, str, str]]:
         ("intact", "Accuracy with nothing removed", "" if free else intact_table(found)),
         ("agreement", "Do the runs rank the methods alike?", "" if free else agreement_table(found)),
         ("gates", "Gates", gates_table(found) if free else ""),
-        ("settings", "What differs in settings and origin", settings_of_runs(found)),
+        ("settings", "What differs in settings and provenance", settings_of_runs(found)),
         ("reading", "How to read this", asset(f"reading-compare{'-labelfree' if free else ''}.html")),
         ("downloads", "Download the numbers", _downloads(found)),
     ]

@@ -44,7 +44,8 @@ def _folded(found: Findings) -> str:
     if not rest:
         return ""
     items = "".join(f"<li>{escape(reason.text)}</li>" for reason in rest)
-    return f"<details><summary>{len(rest)} more reason{'s' if len(rest) > 1 else ''}</summary><ul>{items}</ul></details>"
+    more = f"{len(rest)} more reason{'s' if len(rest) > 1 else ''}"
+    return f"<details><summary>{more}</summary><ul>{items}</ul></details>"
 
 
 def _link(key: str, headings: dict[str, str]) -> str:

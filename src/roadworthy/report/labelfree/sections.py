@@ -154,7 +154,7 @@ def _curve(result: LabelFree) -> str:
                 number(one["area"]),
                 "–" if one["area_low"] is None else f"{number(one['area_low'])} to {number(one['area_high'])}",
             ],
-            " ".join(one["notes"]),
+            " ".join(note if note.endswith(".") else f"{note}." for note in one["notes"]),
         )
         for name_, one in curves_of(record)
     ]
@@ -171,7 +171,7 @@ def _curve(result: LabelFree) -> str:
         "clean class beyond chance: by default the mean probability that the clean class gets in the passes. 0 is "
         "chance, 1 is sure and never moved; an unsure model has little of it however steady it is. It is not "
         "correctness.</p>"
-        f'<div id="chart" class="no-js-hidden" role="figure" aria-label="{alt}"></div>'
+        f'<div id="chart" class="single no-js-hidden" role="figure" aria-label="{alt}"></div>'
         f'<img class="static" src="{static}" alt="{alt}">'
         '<div class="bar no-js-hidden"><button type="button" data-save="svg">Save as SVG</button>'
         '<button type="button" data-save="png">Save as PNG</button></div>'
