@@ -22,7 +22,10 @@ def reference() -> str:
         "",
         "Made from `roadworthy --help` by `docs/make_cli.py`. Errors of the user print one line and exit with 2; "
         "`--debug`, anywhere on the line, shows the traceback. A sweep of which jobs failed exits with 1, an "
-        "interrupted command with 130. A run that was stopped goes on when the same command is given again.",
+        "interrupted command with 130. A run that was stopped goes on when the same command is given again. "
+        "`roadworthy --install-completion` has the shell complete commands, options, methods, fills, strategies, "
+        "data sets and models; `roadworthy doctor` says what works on this machine; `python -m roadworthy` is the "
+        "same command.",
         "",
     ]
     for name in group.commands:
