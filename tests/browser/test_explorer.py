@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,11 @@ def test_hostile_names_are_text(visit: Visit, pages: Any) -> None:
     assert page.inner_text("#sample-name").startswith("Sample <script>window.pwned=1")
     assert page.evaluate("window.pwned") is None
     assert page.locator("#explorer img[src=x]").count() == 0
+    with page.expect_download() as saved:
+        page.click("button[data-sample-save=svg]")
+    drawn = Path(saved.value.path()).read_text(encoding="utf8")
+    assert "<script" not in drawn
+    assert "Sample <script>window.pwned=1" in html.unescape(drawn)
 
 
 def test_nothing_is_read_before_it_is_opened_and_nothing_is_lost_without_scripts(visit: Visit, pages: Any) -> None:

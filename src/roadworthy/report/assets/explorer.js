@@ -30,6 +30,8 @@
     var text = value.toFixed(digits === undefined ? 3 : digits);
     return (Number(text) ? text : text.replace("-", "")).replace("-", "\u2212");
   }
+  /* plotly reads a subset of HTML in every label */
+  function inChart(text) { return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/\$/g, "&#36;"); }
   function percent(share) { return (100 * share).toFixed(1).replace(/\.0$/, "") + "\u00a0%"; }
   function count(value) { return String(value).replace(/\B(?=(\d{3})+$)/g, "\u202f"); }
 
@@ -363,6 +365,11 @@
     var lines = traces(current), around = layout(false);
     lines.forEach(function (line) { line.showlegend = line.xaxis === "x"; });
     around.showlegend = true;
+    around.title = {
+      text: "Sample " + inChart(data.ids[current]) + ": probability of " + inChart(data.names[code(current, 2)]),
+      font: { size: 14 }, x: 0.01, xanchor: "left", y: 0.99, yanchor: "top"
+    };
+    around.margin.t = 60;
     around.legend = { orientation: "h", y: -0.18, yanchor: "top" };
     around.paper_bgcolor = variable("--bg");
     window.Plotly.downloadImage({ data: lines, layout: around }, { format: format, filename: "sample", width: 1000, height: 560, scale: 2 });
