@@ -169,6 +169,7 @@ def test_the_line_names_what_it_is_about() -> None:
 def test_a_notebook_takes_the_card_and_nothing_else_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     formatters = pytest.importorskip("IPython.core.formatters")
     images = np.random.default_rng(0).random((30, 1, 4, 4), dtype=np.float32)
+    labels = images.mean(axis=3)[:, 0].argmax(axis=1)
     result = evaluate(
         lambda x: x.mean(dim=3)[:, 0],
         images,
