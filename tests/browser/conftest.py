@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 
@@ -18,6 +19,7 @@ from roadworthy.evaluation import Result
 from roadworthy.evaluation.concordance import concordance_of
 from roadworthy.report import report
 from roadworthy.report.concordance_page import write_concordance
+from roadworthy.report.imputers import imputers_report
 
 HERE = Path(__file__).parent
 CHROMIUM = Path("/usr/bin/chromium")
@@ -47,7 +49,7 @@ def _loaded(file: str) -> ModuleType:
 
 
 _planted, _audits = _loaded("conftest.py"), _loaded("report_audits.py")
-KINDS = ("default", "road", "roar", "unfinished", "labelfree", "agreement", "compare", "hostile")
+KINDS = ("default", "road", "roar", "unfinished", "labelfree", "agreement", "compare", "imputers", "hostile")
 STRENGTHS = _planted.STRENGTHS
 make_result, make_retrained = _planted.make_result, _planted.make_retrained
 Make = Callable[..., Result]
@@ -188,6 +190,23 @@ class Kinds:
         weaker = {name: value / 2 for name, value in STRENGTHS.items()}
         runs = {"old": self.make(samples=0, n=80), HOSTILE[1]: self.make(weaker, samples=0, n=80)}
         return report(rw.compare(runs), path)
+
+    def _imputers(self, path: Path) -> Path:
+        names = (
+            "fraction",
+            "predictor_error",
+            "predictor_low",
+            "predictor_high",
+            "base",
+            "rmse",
+            "rmse_low",
+            "rmse_high",
+        )
+        numbers = dict(zip((*names, "ms"), (0.3, 0.2, 0.1, 0.31, 0.3, 0.12, 0.11, 0.13, 0.02), strict=True))
+        found = pd.DataFrame([{"imputer": name} | numbers for name in HOSTILE[:4]])
+        verdicts = {name: f"{name}: hides what was removed" for name in HOSTILE[:4]}
+        found.attrs = {"n": 24, "masks": "random", "seed": 0, "effort": "quick", "verdicts": verdicts}
+        return imputers_report(found, {HOSTILE[0]: {HOSTILE[1]: 1}}, path)
 
     def _hostile(self, path: Path) -> Path:
         planted = {name: 1.5 - place / 4 for place, name in enumerate(HOSTILE)}

@@ -37,6 +37,10 @@ def test_the_table_and_a_line_for_each(command) -> None:
     assert table.imputer.tolist() == ["noisy-linear", "mean"]
     record = json.loads(Path("out/imputers.json").read_text())
     assert record["settings"]["noisy-linear"]["noise"] == 0.01
+    page = Path("out/imputers.html").read_text(encoding="utf8")
+    assert f"<td>{table.rmse[1]:.3f}</td>" in page
+    assert "mean: reveals what was removed" in page
+    assert "report: out/imputers.html" in out
 
 
 def test_gain_is_trained_saved_and_read_again(command) -> None:

@@ -41,6 +41,7 @@ DEFAULT_IMPUTERS = "noisy-linear,mean,image-mean,zero,blur"
 TRAINED = "gain"  # named without a file: trained here
 WEIGHTS = "gain.safetensors"
 CHECKPOINT = "gain.checkpoint.pt"
+PAGE = "imputers.html"
 _SHORT = {"fraction": "p", "predictor_error": "error", "base": "guessing", "agreement": "agrees"}
 
 
@@ -180,8 +181,9 @@ def _settings(imputer: Any, noise: float | None) -> dict[str, Any]:
 
 
 def write(table: pd.DataFrame, settings: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Write imputers.csv and imputers.json; return what the latter holds."""
+    """Write imputers.csv, imputers.html and imputers.json; return what the last holds."""
     from roadworthy.files import replacing
+    from roadworthy.report.imputers import imputers_report
 
     record: dict[str, Any] = {str(key): value for key, value in table.attrs.items()} | {"settings": settings}
     record["table"] = table.astype(object).where(table.notna(), None).to_dict(orient="records")
@@ -189,6 +191,7 @@ def write(table: pd.DataFrame, settings: dict[str, Any], folder: Path) -> dict[s
         table.to_csv(beside, index=False)
     with replacing(folder / "imputers.json") as beside:
         beside.write_text(json.dumps(record, indent=1, default=str), encoding="utf8")
+    imputers_report(table, settings, folder / PAGE)
     return record
 
 
@@ -203,3 +206,4 @@ def show(table: pd.DataFrame, folder: Path) -> None:
     for line in table.attrs["verdicts"].values():
         out.print(line, markup=False, highlight=False, soft_wrap=True)
     out.print(f"table: {folder / 'imputers.csv'}", markup=False, highlight=False, soft_wrap=True)
+    out.print(f"report: {folder / PAGE}", markup=False, highlight=False, soft_wrap=True)
