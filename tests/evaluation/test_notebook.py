@@ -173,7 +173,7 @@ def test_a_notebook_takes_the_card_and_nothing_else_is_printed(capsys: pytest.Ca
     result = evaluate(
         lambda x: x.mean(dim=3)[:, 0],
         images,
-        None,
+        labels,
         ["random", "sobel"],
         fractions=(0.5,),
         imputer="zero",
