@@ -27,6 +27,7 @@ from roadworthy.attribution.outside import (
     is_a,
     is_class_of,
     is_part_of,
+    undisturbed,
 )
 from roadworthy.errors import AttributionError, InputError
 from roadworthy.fingerprints import callable_fingerprint
@@ -58,7 +59,7 @@ class CaptumMethod(Outside):
         theirs = self.given.forward_func
         if not is_part_of(job.model, theirs):
             check_takes_pixels(job, theirs, f"{name!r} ({self.name})")
-            with untouched(theirs):
+            with untouched(theirs), undisturbed(theirs):
                 return in_batches(job, functools.partial(self._ask, job, copy.copy(self.given)), name)
         passes_on = is_a(getattr(self.given, "attribution_method", self.given), _CAPTUM, "LRP")
         core = behind_normalization(theirs if passes_on else job.model)
@@ -66,7 +67,10 @@ class CaptumMethod(Outside):
         return in_batches(job, functools.partial(self._ask, job, _asking(self.given, theirs, front)), name)
 
     def _ask(self, job: Job, method: Any, images: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        settings = dict(self.settings)
+        settings = {
+            key: value.to(images.device) if isinstance(value, torch.Tensor) else value
+            for key, value in self.settings.items()
+        }
         accepted = _accepted(method)
         if "target" in accepted:
             settings["target"] = targets

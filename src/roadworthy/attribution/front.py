@@ -47,7 +47,8 @@ def attribute(
             ``layout``; or a Split, a Batch, or batches, which are channels first and bring labels and ids.
         methods: names (:data:`roadworthy.attribution.methods` lists them), callables ``(model, images, targets)``
             that return an array (the model they get takes the images they get, in pixel units and channels first, and
-            returns class scores), or a mapping from names of one's own to either. ``"inverse:NAME"`` is minus NAME.
+            returns class scores), objects of ``captum.attr`` or Zennit, functions in the style of Quantus, or a
+            mapping from names of one's own to these. ``"inverse:NAME"`` is minus NAME.
         labels: one class per sample, for ``target="label"``.
         target: the class to explain: ``"predicted"``, ``"label"``, or one class per sample.
         seed: keys all random draws, together with the sample ids.

@@ -83,7 +83,8 @@ def evaluate(
         labels: int (N,), for images given as a tensor or array. None scores agreement with the model's own
             intact answers, and says so.
         attributions: method names, or a mapping from names to method names, callables
-            ``(model, images, targets)`` or arrays (N, H, W) or (N, C, H, W). Maps are channels first in any layout.
+            ``(model, images, targets)``, objects of ``captum.attr`` or Zennit, functions in the style of Quantus, or
+            arrays (N, H, W) or (N, C, H, W). Maps are channels first in any layout.
             A callable gets images in pixel units, channels first, and a model that takes those and returns class
             scores (N, K): your own, behind ``normalize``, ``layout`` and ``output`` where these are set.
         strategy: a preset (``"road"``, ``"symmetric"``, ``"f-fidelity"``, ``"pixel-flipping"``, ``"deletion"``,
