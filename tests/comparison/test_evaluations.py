@@ -253,6 +253,14 @@ def test_where_lower_is_better_the_lower_run_is() -> None:
     assert rows(found)["ig"]["difference"] > 0
 
 
+def test_a_model_at_chance_and_a_run_that_is_not_complete_are_warned_of() -> None:
+    poor, part = planted(noise(), hits=np.arange(200) % 4 == 0), planted(noise())
+    part.missing.append("2 of 15 trainings not done yet: ig")
+    found = rw.compare({"poor": poor, "part": part})
+    assert found.warnings[0].startswith("poor: its accuracy with nothing removed is not clearly above chance")
+    assert found.warnings[1] == "part: it is not complete: 2 of 15 trainings not done yet"
+
+
 def test_few_samples_are_warned_of() -> None:
     found = rw.compare([planted(noise(20)), planted(moved(noise(20)))])
     assert any("20 samples are few" in warning for warning in found.warnings)

@@ -69,11 +69,26 @@ def test_estimates_that_predictions_rule_out_have_no_interval(base: LabelFree) -
 
 
 def test_without_an_estimate_there_is_no_difference(base: LabelFree) -> None:
-    found = rw.compare({"a": base, "b": free(base, None)})
+    found = rw.compare({"a": base, "b": free(base, None, ids=[f"b{i}" for i in range(100)], predicted=[0] * 100)})
+    row = found.differences.iloc[0]
+    assert np.isnan(row[["difference", "low", "high", "level"]].astype(float)).all()
+    assert row["reason"] == "no estimate of b"
+    assert found.verdict[0] == "What b and a differ by cannot be said: no estimate of b."
+    assert found.table["reason"][1].startswith("no labelled samples")
+
+
+def test_without_an_estimate_the_predictions_bound_the_difference_still(base: LabelFree) -> None:
+    predicted = np.zeros(100, dtype=int)
+    other = predicted.copy()
+    other[:10] = 1
+    runs = {"a": free(base, (0.7, 0.6, 0.8), predicted=predicted), "b": free(base, None, predicted=other)}
+    found = rw.compare(runs)
     row = found.differences.iloc[0]
     assert np.isnan(row["difference"])
-    assert row["reason"] == "no estimate of b"
-    assert found.table["reason"][1].startswith("no labelled samples")
+    assert row[["low", "high", "level"]].tolist() == [-0.1, 0.1, 1.0]
+    assert found.verdict[0].startswith("b and a differ by at most 10.0 points in accuracy")
+    same = rw.compare({"a": runs["a"], "b": free(base, None, predicted=predicted)}).differences.iloc[0]
+    assert same[["difference", "low", "high"]].tolist() == [0, 0, 0]
 
 
 def test_gates_and_settings_stand_side_by_side(base: LabelFree) -> None:

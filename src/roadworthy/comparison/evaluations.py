@@ -18,6 +18,7 @@ from roadworthy.comparison.settings import settings_table
 from roadworthy.comparison.units import ENOUGH, Shared, over, shared_samples, shared_trainings
 from roadworthy.evaluation import scoring
 from roadworthy.evaluation.result import Result
+from roadworthy.evaluation.standing import above_chance
 from roadworthy.evaluation.withheld import withheld_by_gate, without_withheld
 from roadworthy.statistics import (
     Source,
@@ -242,6 +243,11 @@ def _agreed(pair: Pair, *, level: float, seed: int) -> dict[str, Any] | None:
 def _warnings(
     runs: Mapping[str, Result], pairs: list[Pair], refused: Mapping[str, str], intact: pd.DataFrame
 ) -> Iterator[str]:
+    for name, result in runs.items():
+        if not above_chance(result):
+            yield f"{name}: its accuracy with nothing removed is not clearly above chance, so its scores say nothing"
+        if result.missing:
+            yield f"{name}: it is not complete: {'; '.join(line.partition(': ')[0] for line in result.missing)}"
     for pair in pairs:
         names = f"{pair.run} and {pair.against}"
         if pair.shared.note:

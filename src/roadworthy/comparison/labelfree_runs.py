@@ -72,25 +72,29 @@ def _known(value: Any) -> float:
 def _difference(name: str, run: LabelFree, against: str, first: LabelFree, shared: Shared) -> dict[str, Any]:
     """Combine the two intervals so that the difference holds whenever both of them do.
 
-    That is so with probability ``1 - (1 - a) - (1 - b)`` at least, whether or not they err together.
+    That is so with probability ``1 - (1 - a) - (1 - b)`` at least, whether or not they err together. Whatever the
+    labels are, accuracies on the same samples differ by no more than the share on which the predictions do.
     """
     (value, low, high), (base, base_low, base_high) = run.accuracy, first.accuracy
     same = shared.rows is not None and run.n == first.n == len(shared.rows[0])
     disagree = _disagreement(run, first, shared) if same else _NAN
     missing = [key for key, one in ((name, run), (against, first)) if math.isnan(one.accuracy[0])]
-    reason = f"no estimate of {' and of '.join(missing)}" if missing else ""
     levels = [_known((one.record["estimate"] or {}).get("level")) for one in (run, first)]
     found = {"difference": value - base, "low": low - base_high, "high": high - base_low}
-    if not math.isnan(disagree) and not reason:
-        # whatever the labels are, accuracies differ by no more than the share on which the predictions do
+    found["level"], reason = max(0.0, levels[0] + levels[1] - 1), ""
+    if missing:
+        found |= {"difference": _NAN if disagree else 0.0, "low": -disagree, "high": disagree, "level": 1.0}
+        reason = f"no estimate of {' and of '.join(missing)}"
+        found = dict.fromkeys(found, _NAN) if math.isnan(disagree) else found
+    elif not math.isnan(disagree):
         found["difference"] = min(max(found["difference"], -disagree), disagree)
         found |= {"low": max(found["low"], -disagree), "high": min(found["high"], disagree)}
         if found["low"] > found["high"]:
             found |= {"low": _NAN, "high": _NAN}
             reason = f"the estimates lie farther apart than the predictions, which differ on {disagree:.1%}"
     return {
-        "run": name, "against": against, **found, "level": max(0.0, 1 - sum(1 - level for level in levels)),
-        "paired": same, "n": run.n, "n_against": first.n, "disagree": disagree, "reason": reason,
+        "run": name, "against": against, **{key: number + 0.0 for key, number in found.items()}, "paired": same,
+        "n": run.n, "n_against": first.n, "disagree": disagree, "reason": reason,
     }  # fmt: skip
 
 

@@ -136,7 +136,13 @@ def _estimates(found: Comparison) -> Iterator[Sentence]:
             continue
         ends = f"{_points(row['low'])} to {_points(row['high'])}"
         level = f"with at least {100 * row['level']:.0f} % confidence"
-        if row["low"] == row["high"] == 0:
+        if math.isnan(row["difference"]):
+            yield Sentence(
+                f"{names} differ by at most {_number(100 * row['disagree'], 1)} points in accuracy, for their "
+                f"predictions differ on no more of the samples; {row['reason']}.",
+                "differences",
+            )
+        elif row["low"] == row["high"] == 0:
             yield Sentence(f"{names} predict the same on every sample, so they are equally accurate.", "differences")
         elif row["low"] > 0 or row["high"] < 0:
             better, worse = (row["run"], row["against"]) if row["low"] > 0 else (row["against"], row["run"])
