@@ -28,6 +28,7 @@ LEVELS = {
             "registry",
             "forward",
             "hints",
+            "scores",
             "tfrecord",
             "lifeline",
             "markup",
