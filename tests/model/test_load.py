@@ -115,7 +115,7 @@ def test_wrong_names(spec: str, message: str) -> None:
 
 def test_every_family_is_described() -> None:
     assert set(models) == {
-        "digits-cnn", "small-cnn", "resnet18-cifar", "torchvision", "timm", "package.module:factory",
+        "digits-cnn", "small-cnn", "resnet18-cifar", "torchvision", "timm", "transformers", "package.module:factory",
     }  # fmt: skip
     assert all(models.describe(name) for name in models)
 
