@@ -372,7 +372,7 @@ def _downloads(result: LabelFree) -> str:
     return download_bar(frames, {"labelfree.json": json.dumps(result.as_dict())})
 
 
-def _curves_frame(record: Mapping[str, Any]) -> pd.DataFrame:
+def _curves_frame(record: dict[str, Any]) -> pd.DataFrame:
     """Return every curve of the chart, a row a point; empty where nothing was perturbed."""
     columns = ("coverage", "reliability", "low", "high", "thresholds")
     parts = [
