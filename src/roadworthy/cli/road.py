@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
     from roadworthy.evaluation import Result
 
+_WIDE = 100  # columns of a terminal that the whole ranking needs
+
 
 def road(
     data: DataOption = "digits",
@@ -238,17 +240,24 @@ def show(result: Result, written: dict[str, Path]) -> None:
     asked = judges_in_words(result.views)
     whom = f", asked of {asked}" if asked else ""
     title = f"{ranking.attrs['score']} ({ranking.attrs['readout']}){whom}, n = {counted(result)}"
-    print_frame(printed(not_withheld(result), result.readout), title)
     found = verdict(result)
-    for sentence in (found.leads, found.trust, *found.advice):
-        out.print(sentence, markup=False, highlight=False, soft_wrap=True)
+    for sentence in found.short:
+        out.print(sentence, style="bold", markup=False, highlight=False, soft_wrap=True)
+    print_frame(_fitting(printed(not_withheld(result), result.readout)), title)
+    for sentence in found.advice:
+        out.print(f"- {sentence}", markup=False, highlight=False, soft_wrap=True)
     for line in result.missing:
         what = line.partition(": ")[0]
         again = (
             "; --retry-failed does them again, the tracebacks are in failures.txt" if line in result.failed else ""
         )
         out.print(f"missing: {what}, see the report{again}", markup=False, highlight=False, soft_wrap=True)
-    out.print(f"report: {written['report.html']}", markup=False, highlight=False, soft_wrap=True)
+    out.print(f"Why, and every number: {written['report.html']}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _fitting(ranking: pd.DataFrame) -> pd.DataFrame:
+    """Leave out each order's area on a narrow terminal, where names of methods would be cut instead."""
+    return ranking if out.width >= _WIDE else ranking.drop(columns=["morf_area", "lerf_area"], errors="ignore")
 
 
 def not_withheld(result: Result) -> pd.DataFrame:
@@ -291,6 +300,7 @@ def as_record(result: Result, written: dict[str, Path]) -> dict[str, Any]:
 
     ranking, found = not_withheld(result), verdict(result)
     return {
+        "short": list(found.short),
         "verdict": [found.leads, found.trust],
         "trust": found.level,
         "advice": list(found.advice),

@@ -46,7 +46,10 @@ def advise(found: Findings) -> list[Advice]:
             "Look for the fault in model, labels or preprocessing first: with nothing removed the answers are wrong."
         )
         return [Advice(text, "numbers")]
-    return [*_masks(found), *_gate(found), *_views(found), *_orders(found), *_methods(found), *_repairs(found)]
+    masks = list(_masks(found))
+    rest = [*_gate(found), *_views(found), *_orders(found), *_methods(found), *_repairs(found)]
+    # where nothing is retrained, masks that leak are a matter for later
+    return [*masks, *rest] if found.result.retrained else [*rest, *masks]
 
 
 def _too_few(result: Result) -> bool:

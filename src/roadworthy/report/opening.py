@@ -15,7 +15,7 @@ from roadworthy.report.verdict import judge
 
 
 def opening(found: Findings, headings: dict[str, str]) -> str:
-    """The two sentences, the advice, and the tiles.
+    """The answer in short, the two sentences it comes from, the advice, and the tiles.
 
     Args:
         found: the findings of the result's own readout.
@@ -24,10 +24,14 @@ def opening(found: Findings, headings: dict[str, str]) -> str:
     judged = judge(found)
     ranked = ["ranking", "pairs", *(["views"] if found.views else []), *(["gate"] if found.gated else [])]
     rests = [reason.section for reason in (*reasons(found), *notes(found))]
+    short = "".join(f"<p>{escape(sentence)}</p>" for sentence in judged.short)
+    full = (
+        f"<details><summary>The verdict in full, with its numbers</summary><p>{escape(judged.leads)}</p>"
+        f"{_links(ranked, headings)}<p>{escape(judged.trust)}</p>{_links(rests, headings)}{_folded(found)}</details>"
+    )
     return (
-        f'<section id="verdict" class="verdict {judged.level}"><h2>Verdict</h2>'
-        f"<p>{escape(judged.leads)}</p>{_links(ranked, headings)}"
-        f"<p>{escape(judged.trust)}</p>{_links(rests, headings)}{_folded(found)}{_advice(found, headings)}</section>"
+        f'<section id="verdict" class="verdict {judged.level}"><h2>Verdict</h2>{short}{full}'
+        f"{_advice(found, headings)}</section>"
         f'<dl id="numbers" class="tiles">{_tiles(found, len(judged.above_random), judged.leaders)}</dl>'
     )
 

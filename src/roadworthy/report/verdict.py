@@ -9,6 +9,7 @@ from roadworthy.evaluation.result import Result
 from roadworthy.report.advice import advise
 from roadworthy.report.facts import above_chance, chance
 from roadworthy.report.findings import Findings
+from roadworthy.report.plain import in_short
 from roadworthy.report.styles import is_control
 from roadworthy.report.text import clean, listed, number, percent
 from roadworthy.report.trust import Trust, trust_sentence
@@ -29,6 +30,7 @@ class Verdict:
         above_random: methods better than random maps, best first.
         below_control: methods told apart below a control other than random, best first.
         advice: what to do, a sentence each, the most pressing first.
+        short: the answer in plain words, a sentence each.
     """
 
     leads: str
@@ -38,6 +40,7 @@ class Verdict:
     above_random: tuple[str, ...]
     below_control: tuple[str, ...]
     advice: tuple[str, ...] = ()
+    short: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.leads} {self.trust}"
@@ -84,7 +87,8 @@ def judge(found: Findings) -> Verdict:
     leaders = () if _no_ranking(found) or any(map(found.led_by, found.views)) else tuple(found.leading())
     trust, level = trust_sentence(found)
     lists = tuple(found.above_random()), tuple(found.below_control())
-    return Verdict(_leads(found) + ".", trust, level, leaders, *lists, tuple(piece.text for piece in advise(found)))
+    advice = tuple(piece.text for piece in advise(found))
+    return Verdict(_leads(found) + ".", trust, level, leaders, *lists, advice, in_short(found))
 
 
 def _no_ranking(found: Findings) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from roadworthy.errors import InputError
@@ -16,13 +17,13 @@ _STYLES = (("#0072b2", "#7db7ff", "solid"), ("#c44e00", "#ff9a56", "dash"), ("#1
 _DASHES: dict[str, Any] = {"solid": "-", "dash": "--", "dot": ":"}
 
 
-def curves_of(record: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+def curves_of(record: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """Return the curves with their names, the one to read first."""
     found = [] if record["curve"] is None else [(f"reliability ({record['curve']['estimator']})", record["curve"])]
     return found + [(f"as described in the guide: {curve['estimator']}", curve) for curve in record["described"]]
 
 
-def chart_curves(record: dict[str, Any]) -> list[dict[str, Any]]:
+def chart_curves(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return what the page's script draws."""
     return [
         {
