@@ -39,7 +39,7 @@ def report(
         result_or_path: a result of an evaluation or of label-free evaluation, or the folder it was saved in; or what
             :func:`roadworthy.compare` returned.
         path: the file to write; folders on the way are made. An existing file is replaced in one step.
-        title: heading of the page; by default made of the strategy.
+        title: heading of the page; a question by default.
 
     Returns:
         The path of the file.
@@ -81,7 +81,7 @@ def _page(material: Material, title: str | None) -> str:
     result = material.result
     shown = [(key, heading, html) for key, heading, html in sections.all_sections(material) if html]
     return page_text(
-        title or f"{result.settings.get('strategy', 'removal')}: which explanation can be believed?",
+        title or "Which explanation of this model can be believed?",
         _about(result),
         opening(material.main, {key: heading for key, heading, _ in shown}),
         shown,
@@ -109,7 +109,9 @@ def _about(result: Result) -> str:
         samples += f" · {result.repeats} training{'s' if result.repeats > 1 else ''} of each point"
     asked = judges_in_words(result.views)
     whom = f" · asked of {asked}" if asked else ""
-    return f"{samples} · {methods} · {orders_in_words(result.orders, result.retrained)}{whom}{filled}"
+    strategy = result.settings.get("strategy")
+    named = f"strategy {escape(strategy)} · " if strategy else ""
+    return f"{named}{samples} · {methods} · {orders_in_words(result.orders, result.retrained)}{whom}{filled}"
 
 
 def _filled(settings: dict[str, Any]) -> str:
