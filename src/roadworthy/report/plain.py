@@ -63,12 +63,14 @@ def _winner(found: Findings) -> str:
     controls = [clean(name) for name in first if is_control(name)]
     if controls:
         return f"No method is shown to beat {listed(controls, _MOST)}, which stands here only as a yardstick."
-    named = listed([clean(name) for name in first], _MOST)
     uses = "what a newly trained model needs" if found.result.retrained else "what the model uses"
-    compared = f"{uses}, of the {number(count)} methods compared"
+    one, several = f"points best to {uses}, of", f"point best to {uses}, of"
+    if reasons(found)[0].level in ("little", "none"):  # what comes next takes it back
+        one, several = "comes first of", "come first of"
+    named, compared = listed([clean(name) for name in first], _MOST), f"the {number(count)} methods compared"
     if len(first) == 1:
-        return f"{named} points best to {compared}."
-    return f"{named} point best to {compared}; among them the numbers do not decide."
+        return f"{named} {one} {compared}."
+    return f"{named} {several} {compared}; among them the numbers do not decide."
 
 
 def _weak(found: Findings) -> list[str]:
