@@ -103,6 +103,18 @@ def test_other_samples_are_compared_by_welch(shared: int) -> None:
     assert ("as if all were others" if shared else "no sample in common") in found.warnings[0]
 
 
+def test_without_labels_samples_known_by_place_alone_are_taken_for_the_same_with_a_warning() -> None:
+    places = [str(i) for i in range(60)]
+    runs = {
+        labels: rw.compare([planted({"ig": np.ones(60)}, ids=places, labels=labels) for _ in range(2)])
+        for labels in ("given", "predicted")
+    }
+    assert all(found.differences["paired"].all() for found in runs.values())
+    told = {labels: [w for w in found.warnings if "places alone" in w] for labels, found in runs.items()}
+    assert not told["given"]
+    assert told["predicted"][0].startswith("run 2 and run 1: samples are known by their places alone")
+
+
 def test_the_same_ids_with_other_labels_are_other_samples() -> None:
     found = rw.compare([planted(noise()), planted(noise(), classes=(np.arange(200) + 1) % 4)])
     assert not found.differences["paired"].any()

@@ -91,6 +91,16 @@ def test_without_an_estimate_the_predictions_bound_the_difference_still(base: La
     assert same[["difference", "low", "high"]].tolist() == [0, 0, 0]
 
 
+def test_samples_without_names_are_taken_for_the_same_with_a_warning(base: LabelFree) -> None:
+    places = [str(i) for i in range(100)]
+    named, unnamed = (
+        rw.compare([free(base, (0.7, 0.6, 0.8), ids=ids, predicted=[0] * 100) for _ in range(2)]).warnings
+        for ids in ([f"s{i}" for i in range(100)], places)
+    )
+    assert not any("places alone" in warning for warning in named)
+    assert any(warning.startswith("run 2 and run 1: samples are known by their places alone") for warning in unnamed)
+
+
 def test_gates_and_settings_stand_side_by_side(base: LabelFree) -> None:
     gates = [dict(gate, status="refuse") for gate in base.record["gates"][:1]]
     record = base.record | {"gates": gates, "settings": base.record["settings"] | {"reliability": 0.8}}

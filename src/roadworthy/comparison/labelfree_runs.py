@@ -124,6 +124,8 @@ def _warnings(runs: Mapping[str, LabelFree], shared: Mapping[str, Shared]) -> It
             yield f"{name} and {first}: they judge other samples, so their predictions set no bound"
         elif set(runs[name].target.classes) != set(runs[first].target.classes):
             yield f"{name} and {first}: their classes have other names, so that predictions cannot be held together"
+        elif found.note:
+            yield f"{name} and {first}: {found.note}"
     targets = {name: (run.record["threshold"]["agreement"] or {}).get("target") for name, run in runs.items()}
     for one, other in combinations(runs, 2):
         if None not in (targets[one], targets[other]) and targets[one] != targets[other]:

@@ -11,6 +11,7 @@ from roadworthy.evaluation.result import READOUTS, Result
 from roadworthy.evaluation.standing import labelled
 
 ENOUGH = 50  # shared samples below which a bootstrap over them says little
+_PLACES = "samples are known by their places alone, and taken for the same ones; give them names with ids= to be sure"
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Shared:
 
     Attributes:
         rows: positions of the shared samples in the one and in the other; None where they are taken for others.
-        note: what to know about them; "" where both are of the same samples.
+        note: what to know about them; "" where both are of the same samples, by names of their own.
     """
 
     rows: tuple[np.ndarray, np.ndarray] | None
@@ -48,7 +49,7 @@ def shared_ids(one: Sequence[str], other: Sequence[str]) -> Shared:
     pair = np.array(rows, dtype=np.int64), np.array([place[one[row]] for row in rows], dtype=np.int64)
     count = len(rows)
     if count == len(one) == len(other):
-        return Shared(pair, "")
+        return Shared(pair, _PLACES if all(str(row) == sample for row, sample in enumerate(one)) else "")
     if count >= ENOUGH:
         return Shared(
             pair, f"differences are over the {count} samples that both have, of {len(one)} and {len(other)}"
@@ -66,7 +67,7 @@ def shared_samples(one: Result, other: Result) -> Shared:
         return found
     differ = int((one.scores.labels[found.rows[0]] != other.scores.labels[found.rows[1]]).sum())
     if not differ:
-        return found
+        return Shared(found.rows, "") if found.note == _PLACES else found
     return Shared(
         None, f"{differ} samples have the same id but another label, so that they are taken for other samples"
     )
