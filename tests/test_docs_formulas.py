@@ -10,6 +10,7 @@ import scipy.stats
 import torch
 
 from roadworthy.attribution import Settings, attribute
+from roadworthy.comparison.intact import newcombe
 from roadworthy.imputation import impute
 from roadworthy.labelfree import Outputs, agreement_curve, perturbation_consistency
 from roadworthy.labelfree.estimators import estimators
@@ -103,6 +104,11 @@ def test_statistics() -> None:
     half = scipy.stats.t.ppf(0.975, freedom) * math.sqrt(one + other)
     found = unpaired_difference(first[None], second[None])
     assert found.high[0] - found.difference[0] == pytest.approx(half)
+    z = scipy.stats.norm.ppf(0.975)
+    (low, high), (base_low, base_high) = wilson(0.7, 40, z), wilson(0.4, 25, z)
+    assert newcombe((0.7, 40), (0.4, 25), 0.95) == pytest.approx(
+        (0.3 - math.hypot(0.7 - low, base_high - 0.4), 0.3 + math.hypot(high - 0.7, 0.4 - base_low))
+    )
 
 
 def test_information() -> None:
