@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from roadworthy.comparison.evaluations import compare_evaluations
 from roadworthy.comparison.labelfree_runs import compare_labelfree
 from roadworthy.comparison.record import Comparison
+from roadworthy.comparison.saved import saved_run
 from roadworthy.errors import DataError, InputError, listed, unknown_name
-from roadworthy.evaluation.result import READOUTS, Result, load_result
-from roadworthy.labelfree.result import HEAD, LabelFree, load_labelfree
+from roadworthy.evaluation.result import READOUTS, Result
+from roadworthy.labelfree.result import HEAD, LabelFree
 from roadworthy.rng import resolve_seed
 
 if TYPE_CHECKING:
@@ -136,10 +137,9 @@ def _opened(name: str, run: Any) -> Result | LabelFree:
             f"{name}: got {type(run).__name__}, expected a result of rw.evaluate or rw.labelfree, or its folder"
         )
     folder = Path(run).expanduser()
-    if (folder / "result.json").is_file():
-        return load_result(folder)
-    if (folder / HEAD).is_file():
-        return load_labelfree(folder)
+    found = saved_run(folder)
+    if found is not None:
+        return found
     if not folder.exists():
         raise DataError(f"{folder}: there is no such folder; give the folder of a run")
     below = sorted(str(found.parent) for found in folder.glob("*/result.json"))

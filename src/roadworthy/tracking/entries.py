@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import roadworthy
+from roadworthy.comparison.saved import saved_run
 from roadworthy.errors import DataError, InputError
-from roadworthy.evaluation.result import Result, load_result
+from roadworthy.evaluation.result import Result
 from roadworthy.evaluation.result_files import handed_on
 from roadworthy.evaluation.standing import labelled
 from roadworthy.evaluation.withheld import withheld_by_gate
-from roadworthy.labelfree.result import LabelFree, load_labelfree
+from roadworthy.labelfree.result import HEAD, LabelFree
 from roadworthy.tracking.names import legal_names
 
 
@@ -50,11 +51,10 @@ def opened(result_or_path: Result | LabelFree | str | Path) -> Result | LabelFre
             "folder it was saved in"
         )
     folder = Path(result_or_path).expanduser()
-    if (folder / "result.json").is_file():
-        return load_result(folder)
-    if (folder / "labelfree.json").is_file():
-        return load_labelfree(folder)
-    raise DataError(f"{folder}: no result lies here (no result.json and no labelfree.json); give the folder of a run")
+    found = saved_run(folder)
+    if found is None:
+        raise DataError(f"{folder}: no result lies here (no result.json and no {HEAD}); give the folder of a run")
+    return found
 
 
 def entries_of(result: Result | LabelFree) -> Entries:
