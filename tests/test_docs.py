@@ -42,6 +42,11 @@ def blocks(page: str, *languages: str) -> list[tuple[str, str]]:
     return [(language, code) for language, code in FENCED.findall(text(page)) if language in languages]
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_no_block_is_in_a_language_that_nothing_checks(page: str) -> None:
+    assert {language for language, _ in FENCED.findall(text(page))} <= {"python", "sh", "yaml", "text", "bibtex"}
+
+
 def pages_to_run() -> list[Any]:
     with_code = [page for page in PAGES if page != TUTORIAL and blocks(page, "python")]
     return [pytest.param(page, marks=[] if page in FAST else pytest.mark.slow) for page in with_code]
