@@ -13,7 +13,8 @@ import torch
 from torch import nn
 
 from roadworthy.errors import InputError, ModelError
-from roadworthy.forward import Classifier, as_stats, device_of, extract_logits, module_of, target_classes, untouched
+from roadworthy.forward import Classifier, as_stats, device_of, module_of, target_classes, untouched
+from roadworthy.scores import extract_logits
 
 Draw = Callable[..., tuple[torch.Tensor, torch.Tensor]]
 STATS = ((0.5, 0.4, 0.3), (0.2, 0.2, 0.2))

@@ -13,7 +13,7 @@ import torch
 
 from roadworthy.errors import InputError, ModelError, RoadworthyError
 from roadworthy.hints import batch_hint, not_a_model
-from roadworthy.scores import extract_logits as extract_logits
+from roadworthy.scores import extract_logits
 from roadworthy.types import Layout, Normalize, Output
 
 

@@ -19,8 +19,9 @@ from roadworthy.comparison import Comparison
 from roadworthy.errors import InputError
 from roadworthy.evaluation import Result
 from roadworthy.labelfree import Outputs, labelfree
+from roadworthy.markup import number
 from roadworthy.report.compare_chart import compare_chart, compare_figure
-from roadworthy.report.text import number, signed
+from roadworthy.report.text import signed
 
 Make = Callable[..., Result]
 

@@ -13,6 +13,7 @@ from report_pages import HOSTILE, TAGS, Page
 from roadworthy.errors import InputError
 from roadworthy.evaluation import Result
 from roadworthy.evaluation.concordance import concordance_of
+from roadworthy.markup import number
 from roadworthy.report import concordance as drawing
 from roadworthy.report.concordance import (
     concordance_figure,
@@ -22,7 +23,7 @@ from roadworthy.report.concordance import (
     spread,
 )
 from roadworthy.report.concordance_page import write_concordance
-from roadworthy.report.text import asset, number
+from roadworthy.report.text import asset
 from roadworthy.statistics import Concordance, Source, concordance
 
 Make = Callable[..., Result]

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roadworthy.report.text import chart_text, clean, escape, json_block, number, p_value, percent, signed
+from roadworthy.markup import clean, escape, number, percent
+from roadworthy.report.text import chart_text, json_block, p_value, signed
 
 
 @given(st.text())

@@ -9,8 +9,8 @@ from scipy.stats import binom
 
 from roadworthy.errors import InputError
 from roadworthy.evaluation import Result
+from roadworthy.evaluation.standing import above_chance, chance, labelled
 from roadworthy.report import verdict
-from roadworthy.report.facts import above_chance, chance, labelled
 from roadworthy.report.findings import Findings
 
 Make = Callable[..., Result]

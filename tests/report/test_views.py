@@ -12,12 +12,12 @@ from report_audits import every_reason
 from report_pages import HOSTILE, TAGS, Page
 
 from roadworthy.evaluation import Result
+from roadworthy.markup import escape
 from roadworthy.report import chart, report, verdict
 from roadworthy.report.chart import chart_data, switches
 from roadworthy.report.findings import Findings
 from roadworthy.report.material import Material
 from roadworthy.report.sheet import sheet_section
-from roadworthy.report.text import escape
 
 Make = Callable[..., Result]
 ONE = {"ig": 1.6, "grad": 0.8, "cam": 0.3, "random": 0.0, "sobel": 0.1, "inverse:ig": -1.6}

@@ -21,8 +21,8 @@ from torch.nn import functional as F
 from roadworthy.attribution.base import Job
 from roadworthy.attribution.guided import refuse_compiled
 from roadworthy.errors import AttributionError
-from roadworthy.forward import extract_logits
 from roadworthy.hints import wrapper_hint
+from roadworthy.scores import extract_logits
 
 ALTERNATIVES = "Use 'ig', 'gradient-shap' or 'occlusion' instead."
 

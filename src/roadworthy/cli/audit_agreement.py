@@ -122,8 +122,8 @@ def _show(found: Concordance) -> None:
     """
     import pandas as pd
 
+    from roadworthy.markup import clean, number
     from roadworthy.report.concordance import oddities, overall, ranking_sources, spread
-    from roadworthy.report.text import clean, number
 
     shown = ranking_sources(found)
     names = [f"{i + 1} {clean(found.sources[i])}" for i in shown]

@@ -277,7 +277,7 @@ def printed(ranking: pd.DataFrame, readout: str) -> pd.DataFrame:
 
     Intervals are cut off where the score of that readout ends; one that is not known is a dash.
     """
-    from roadworthy.report.facts import shown_ranking
+    from roadworthy.evaluation.standing import shown_ranking
 
     spare = ["sd", "n"]
     if {"morf_area", "lerf_area"} <= set(ranking.columns):

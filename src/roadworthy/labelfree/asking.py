@@ -9,9 +9,10 @@ import numpy as np
 import torch
 
 from roadworthy.errors import InputError, ModelError, did_you_mean, listed
-from roadworthy.forward import Classifier, extract_logits, module_of
+from roadworthy.forward import Classifier, module_of
 from roadworthy.labelfree.perturbation.base import Facts
 from roadworthy.labelfree.reading import Chunk, Reader, as_values
+from roadworthy.scores import extract_logits
 from roadworthy.types import Layout, Normalize, Output
 
 Features: TypeAlias = str | Callable[[torch.Tensor], Any] | None
@@ -24,7 +25,7 @@ class Asker:
     Args:
         model: a module, or any callable.
         normalize: ``(mean, std)`` per channel, applied to what is perturbed.
-        output: how to pick the class scores; see :func:`roadworthy.forward.extract_logits`.
+        output: how to pick the class scores; see :func:`roadworthy.scores.extract_logits`.
         layout: the layout that the model takes.
         device: for a callable without parameters.
         max_batch: samples in one forward pass, at most.

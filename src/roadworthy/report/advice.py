@@ -8,16 +8,17 @@ from dataclasses import dataclass
 
 from roadworthy.evaluation.audit.gate_rule import GateRow
 from roadworthy.evaluation.result import Result
+from roadworthy.evaluation.standing import above_chance, class_count, is_control, labelled
+from roadworthy.markup import clean, number, percent
 from roadworthy.report.audits import CLEAN, LEAKS, OPEN, Leakage, gate_of, leakage_of
 from roadworthy.report.beside import road_agreement
 from roadworthy.report.controls import missing_controls
-from roadworthy.report.facts import above_chance, class_count, labelled, orders_of
+from roadworthy.report.facts import orders_of
 from roadworthy.report.fidelity import fidelities
 from roadworthy.report.findings import Findings
 from roadworthy.report.gate import fill_words
 from roadworthy.report.leaks import alone, amount, place
-from roadworthy.report.styles import is_control
-from roadworthy.report.text import clean, listed, number, percent
+from roadworthy.report.text import listed
 from roadworthy.report.thresholds import AGREE, COMPARABLE, PARTLY, TOO_FEW
 from roadworthy.report.traps import constant_maps
 from roadworthy.report.trust import trust_sentence

@@ -7,12 +7,13 @@ import math
 from roadworthy import statistics
 from roadworthy.evaluation.audit.gate_rule import THRESHOLD, GateRow
 from roadworthy.evaluation.words import order_words
+from roadworthy.markup import escape, number, percent
 from roadworthy.report.audits import CLEAN, LEAKS, FillRow, Leakage, MaskRow, gate_of, leakage_of, patches_of
 from roadworthy.report.findings import Findings
 from roadworthy.report.gate import PASSES, WITHHELD, fill_words, gate_verdicts
 from roadworthy.report.leaks import intact, leaked, reach, why
 from roadworthy.report.tables import head_cell, interval, name, row_head, table
-from roadworthy.report.text import escape, number, percent, signed
+from roadworthy.report.text import signed
 
 _MARKS = {LEAKS: "bad", CLEAN: "good"}
 _TARGETS = {"predicted": "the class that the model answers", "label": "the label", "given": "the explained class"}

@@ -7,12 +7,14 @@ from typing import Any
 import pandas as pd
 
 from roadworthy.evaluation.result import Result
-from roadworthy.report.facts import chance, orders_of, within_range, words_of
+from roadworthy.evaluation.standing import chance, within_range
+from roadworthy.markup import clean, escape
+from roadworthy.report.facts import orders_of, words_of
 from roadworthy.report.findings import Findings
 from roadworthy.report.material import Material
 from roadworthy.report.styles import Style, method_styles
 from roadworthy.report.tables import name
-from roadworthy.report.text import chart_text, clean, escape
+from roadworthy.report.text import chart_text
 
 _DASH_ARRAYS = {"solid": "none", "dash": "7 3", "dashdot": "8 3 2 3", "longdash": "12 4", "dot": "2 2"}
 VIEWS_BYTES = 1_000_000  # of the curves of each view at most

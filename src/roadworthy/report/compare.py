@@ -13,6 +13,7 @@ from roadworthy.comparison.record import TABLES
 from roadworthy.comparison.words import Sentence, sentences, told_apart
 from roadworthy.errors import InputError
 from roadworthy.files import replacing
+from roadworthy.markup import escape, number, percent
 from roadworthy.report.compare_chart import compare_chart, compare_figure, run_styles
 from roadworthy.report.compare_tables import (
     agreement_table,
@@ -27,7 +28,7 @@ from roadworthy.report.compare_tables import (
 from roadworthy.report.downloads import download_bar, figure_uri
 from roadworthy.report.shell import page_text
 from roadworthy.report.tables import name
-from roadworthy.report.text import asset, escape, number, percent
+from roadworthy.report.text import asset
 
 _CSS = {"some": "good", "none": "care", "unknown": "none"}
 _LEAD = {

@@ -9,9 +9,10 @@ from typing import Any
 import pandas as pd
 
 from roadworthy.comparison import Comparison
+from roadworthy.markup import escape, number, percent
 from roadworthy.report.labelfree.cells import table_heads
 from roadworthy.report.tables import interval, name, row_head, table
-from roadworthy.report.text import escape, number, p_value, percent, signed
+from roadworthy.report.text import p_value, signed
 
 Row = Mapping[Hashable, Any]
 _STATUS = {"pass": "good", "warn": "", "refuse": "bad"}

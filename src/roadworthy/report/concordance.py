@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roadworthy.errors import InputError
+from roadworthy.markup import clean, escape, number, percent
 from roadworthy.report.tables import head_cell, interval, name, row_head, table
-from roadworthy.report.text import clean, escape, listed, number, p_value, percent
+from roadworthy.report.text import listed, p_value
 from roadworthy.statistics import Concordance, Matrix
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from roadworthy.errors import InputError
 from roadworthy.files import replacing
+from roadworthy.markup import escape, number
 from roadworthy.provenance import versions
 from roadworthy.report.concordance import (
     STATISTICS,
@@ -23,7 +24,7 @@ from roadworthy.report.downloads import download_bar, figure_uri
 from roadworthy.report.figures import write_figure
 from roadworthy.report.shell import page_text
 from roadworthy.report.tables import settings_table
-from roadworthy.report.text import asset, escape, number
+from roadworthy.report.text import asset
 from roadworthy.report.thresholds import AGREE, COMPARABLE, PARTLY
 from roadworthy.statistics import Concordance
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from roadworthy.evaluation.result import Result
+from roadworthy.markup import clean
 from roadworthy.report.findings import Findings
-from roadworthy.report.text import clean
 
 
 def missing_controls(found: Findings) -> list[str]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from roadworthy.markup import escape
 from roadworthy.report.figures import write_figure
-from roadworthy.report.text import escape
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,13 +10,14 @@ import numpy as np
 
 from roadworthy.evaluation import scoring
 from roadworthy.evaluation.result import Result
+from roadworthy.evaluation.standing import is_control, labelled
+from roadworthy.markup import clean, escape, number
 from roadworthy.report.chart import judges_word
-from roadworthy.report.facts import labelled, orders_of, words_of
+from roadworthy.report.facts import orders_of, words_of
 from roadworthy.report.material import Material
 from roadworthy.report.pictures import spread
 from roadworthy.report.sheet import asked, class_name, sheet_plan
-from roadworthy.report.styles import is_control
-from roadworthy.report.text import asset, clean, escape, json_block, number
+from roadworthy.report.text import asset, json_block
 
 BUDGET = 3_000_000  # bytes of the numbers of all samples at most
 _BASE64 = 4 / 3

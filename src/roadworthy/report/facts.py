@@ -7,14 +7,9 @@ import pandas as pd
 
 from roadworthy import statistics
 from roadworthy.evaluation.result import Result
-from roadworthy.evaluation.standing import above_chance as above_chance
-from roadworthy.evaluation.standing import chance as chance
-from roadworthy.evaluation.standing import class_count as class_count
-from roadworthy.evaluation.standing import labelled as labelled
-from roadworthy.evaluation.standing import shown_ranking as shown_ranking
-from roadworthy.evaluation.standing import within_range as within_range
+from roadworthy.evaluation.standing import class_count, labelled
 from roadworthy.evaluation.words import READOUTS, OrderWords, ReadoutWords, order_words, readout_words
-from roadworthy.report.text import number
+from roadworthy.markup import number
 
 
 def failed_trainings(result: Result) -> int:

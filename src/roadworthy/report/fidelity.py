@@ -10,10 +10,10 @@ import numpy as np
 
 from roadworthy import statistics
 from roadworthy.evaluation.result import Result
+from roadworthy.markup import escape, number, percent
 from roadworthy.report.facts import words_of
 from roadworthy.report.findings import Findings
 from roadworthy.report.tables import head_cell, interval, row_head, table
-from roadworthy.report.text import escape, number, percent
 
 _SIGNS = {"morf": ("Fid+", "higher is better"), "lerf": ("Fid−", "lower is better")}
 

@@ -13,12 +13,13 @@ import numpy as np
 
 from roadworthy.errors import InputError
 from roadworthy.evaluation.result import Result
+from roadworthy.evaluation.standing import chance, within_range
 from roadworthy.files import replacing
-from roadworthy.report.facts import chance, orders_of, within_range, words_of
+from roadworthy.markup import clean
+from roadworthy.report.facts import orders_of, words_of
 from roadworthy.report.pictures import image_array, map_array, resized, spread
 from roadworthy.report.sheet import class_name
 from roadworthy.report.styles import method_styles
-from roadworthy.report.text import clean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,10 +15,10 @@ from roadworthy import statistics
 from roadworthy.errors import InputError
 from roadworthy.evaluation.audit.gate_rule import GateRow
 from roadworthy.evaluation.result import Result
+from roadworthy.evaluation.standing import is_control, shown_ranking
 from roadworthy.evaluation.words import READOUTS, ReadoutWords
-from roadworthy.report.facts import orders_of, shown_ranking, words_of
+from roadworthy.report.facts import orders_of, words_of
 from roadworthy.report.gate import UNSURE, WITHHELD, judged_so
-from roadworthy.report.styles import is_control
 
 Standing = Literal["above", "open", "below", "unknown"]
 

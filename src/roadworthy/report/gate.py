@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 from roadworthy.evaluation.audit.gate_rule import GateRow, gate_verdict
 from roadworthy.evaluation.result import Result
+from roadworthy.markup import clean
 from roadworthy.report.audits import gate_of
-from roadworthy.report.text import clean, listed
+from roadworthy.report.text import listed
 
 WITHHELD, UNSURE, PASSES = "withheld", "cannot tell", "passes"
 

@@ -9,11 +9,12 @@ from typing import Any
 import pandas as pd
 
 from roadworthy.files import replacing
+from roadworthy.markup import escape, number, percent
 from roadworthy.provenance import versions
 from roadworthy.report.downloads import download_bar
 from roadworthy.report.shell import page_text
 from roadworthy.report.tables import head_cell, interval, row_head, settings_table, table
-from roadworthy.report.text import asset, escape, number, percent
+from roadworthy.report.text import asset
 
 _LEAD = (
     "To test an explanation, parts of an image are replaced by a fill. A good fill does not show which parts were "

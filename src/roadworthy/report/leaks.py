@@ -8,8 +8,8 @@ import numpy as np
 
 from roadworthy.evaluation.result import Result
 from roadworthy.evaluation.words import order_words
+from roadworthy.markup import clean, number, percent
 from roadworthy.report.audits import Leakage, LeakVerdict, MaskRow
-from roadworthy.report.text import clean, number, percent
 
 
 def reach(result: Result, audit: Leakage) -> float:

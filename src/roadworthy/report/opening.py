@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from roadworthy.evaluation.result import Result
+from roadworthy.evaluation.standing import above_chance, chance, labelled
+from roadworthy.markup import clean, escape, number, percent
 from roadworthy.report.advice import advise
 from roadworthy.report.audits import LEAKS, OPEN, leakage_of
-from roadworthy.report.facts import above_chance, chance, labelled
 from roadworthy.report.findings import Findings
-from roadworthy.report.text import clean, escape, listed, number, percent
+from roadworthy.report.text import listed
 from roadworthy.report.trust import folded, notes, reasons
 from roadworthy.report.verdict import judge
 

@@ -11,6 +11,7 @@ from roadworthy.evaluation.result import Result, load_result
 from roadworthy.evaluation.words import judges_in_words, orders_in_words
 from roadworthy.files import replacing
 from roadworthy.labelfree.result import HEAD, LabelFree
+from roadworthy.markup import escape, number
 from roadworthy.report import sections
 from roadworthy.report.chart import chart_data
 from roadworthy.report.compare import compare_report
@@ -18,7 +19,6 @@ from roadworthy.report.labelfree.page import labelfree_report
 from roadworthy.report.material import Material
 from roadworthy.report.opening import opening
 from roadworthy.report.shell import page_text
-from roadworthy.report.text import escape, number
 
 
 def report(

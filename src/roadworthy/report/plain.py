@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from roadworthy.report.facts import above_chance
+from roadworthy.evaluation.standing import above_chance, is_control
+from roadworthy.markup import clean, number
 from roadworthy.report.findings import Findings
-from roadworthy.report.styles import is_control
-from roadworthy.report.text import clean, listed, number
+from roadworthy.report.text import listed
 from roadworthy.report.trust import Reason, Trust, reasons
 
 _ASIDE = re.compile(r" \((?:[^()]|\([^()]*\))*\)")

@@ -7,11 +7,13 @@ import math
 import pandas as pd
 
 from roadworthy.evaluation.result import Result
+from roadworthy.evaluation.standing import within_range
+from roadworthy.markup import escape, number, percent
 from roadworthy.report.beside import road_agreement, road_beside
-from roadworthy.report.facts import interval_notes, orders_of, within_range, words_of
+from roadworthy.report.facts import interval_notes, orders_of, words_of
 from roadworthy.report.material import Material
 from roadworthy.report.tables import head_cell, interval, row_head, table
-from roadworthy.report.text import duration, escape, listed, number, percent
+from roadworthy.report.text import duration, listed
 from roadworthy.report.thresholds import COMPARABLE
 
 _SHOWN = 12  # missing points before the rest is folded away

@@ -7,19 +7,21 @@ import pandas as pd
 from roadworthy.evaluation.concordance import concordance_of
 from roadworthy.evaluation.result import Result
 from roadworthy.evaluation.result_files import handed_on
+from roadworthy.evaluation.standing import within_range
 from roadworthy.evaluation.withheld import pairs_without_withheld, withheld_by_gate
 from roadworthy.evaluation.words import orders_in_words
+from roadworthy.markup import escape, number, percent
 from roadworthy.report import audit_sections, retrained, tables
 from roadworthy.report.chart import switches
 from roadworthy.report.concordance import concordance_section
 from roadworthy.report.downloads import download_bar, figure_uri
 from roadworthy.report.explorer import explorer_section
-from roadworthy.report.facts import interval_kind, orders_of, units_of, within_range
+from roadworthy.report.facts import interval_kind, orders_of, units_of
 from roadworthy.report.fidelity import fidelity_section
 from roadworthy.report.figures import curves_figure
 from roadworthy.report.material import Material
 from roadworthy.report.sheet import sheet_section
-from roadworthy.report.text import asset, escape, number, percent
+from roadworthy.report.text import asset
 from roadworthy.report.traps import traps_section
 from roadworthy.report.views import views_section
 from roadworthy.statistics import pairwise_table

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from roadworthy.evaluation.result import Result, Sheet
-from roadworthy.report.facts import labelled, orders_of
+from roadworthy.evaluation.standing import labelled
+from roadworthy.markup import clean, escape, percent
+from roadworthy.report.facts import orders_of
 from roadworthy.report.pictures import data_uri, image_array, map_array, most_bytes, spread
 from roadworthy.report.tables import name
-from roadworthy.report.text import clean, escape, percent
 
 BUDGET = 6_000_000  # bytes of embedded pictures at most, whatever the data
 _SAMPLES = 12

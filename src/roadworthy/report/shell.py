@@ -9,7 +9,8 @@ from string import Template
 from typing import Any
 
 import roadworthy
-from roadworthy.report.text import asset, escape, json_block
+from roadworthy.markup import escape
+from roadworthy.report.text import asset, json_block
 
 
 def page_text(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from roadworthy.evaluation.standing import is_control as is_control
+from roadworthy.evaluation.standing import is_control
 
 # Okabe and Ito's hues, darkened or lightened until the line stands 3:1 or more against its background
 _COLOURS = (

@@ -11,10 +11,11 @@ import numpy as np
 import pandas as pd
 
 from roadworthy.evaluation.result import Result
-from roadworthy.report.facts import interval_kind, interval_notes, orders_of, units_of, within_range, words_of
+from roadworthy.evaluation.standing import is_control, within_range
+from roadworthy.markup import clean, escape, number, percent
+from roadworthy.report.facts import interval_kind, interval_notes, orders_of, units_of, words_of
 from roadworthy.report.findings import Findings, Standing
-from roadworthy.report.styles import is_control
-from roadworthy.report.text import clean, escape, listed, number, p_value, percent, signed
+from roadworthy.report.text import listed, p_value, signed
 
 _STANDING: dict[Standing, str] = {"above": "better", "open": "not told apart", "below": "worse", "unknown": "–"}
 _COLUMNS = {"tied_share": "tied units"}

@@ -8,10 +8,7 @@ import json
 import math
 from typing import Any
 
-from roadworthy.markup import clean as clean
-from roadworthy.markup import escape as escape
-from roadworthy.markup import number as number
-from roadworthy.markup import percent as percent
+from roadworthy.markup import clean, number
 
 
 def chart_text(value: object) -> str:

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from roadworthy import statistics
+from roadworthy.evaluation.standing import is_control
+from roadworthy.markup import clean, escape, number, percent
 from roadworthy.report.audits import LEAKS, OPEN, gate_of, leakage_of
 from roadworthy.report.controls import missing_controls
 from roadworthy.report.facts import orders_of
 from roadworthy.report.fidelity import fidelities
 from roadworthy.report.findings import Findings
-from roadworthy.report.styles import is_control
 from roadworthy.report.tables import head_cell, smoothness, table
-from roadworthy.report.text import clean, escape, listed, number, percent
+from roadworthy.report.text import listed
 from roadworthy.report.thresholds import FEW, TIED
 
 State = Literal["found", "not found", "cannot tell", "not looked for"]

@@ -10,12 +10,14 @@ import numpy as np
 
 from roadworthy import statistics
 from roadworthy.evaluation.result import Result
+from roadworthy.evaluation.standing import above_chance, chance, class_count, labelled
+from roadworthy.markup import clean, number, percent
 from roadworthy.report.audits import CLEAN, LEAKS, OPEN, Leakage, leakage_of
 from roadworthy.report.beside import road_agreement
-from roadworthy.report.facts import above_chance, chance, class_count, failed_trainings, labelled, orders_of
+from roadworthy.report.facts import failed_trainings, orders_of
 from roadworthy.report.findings import Findings
 from roadworthy.report.leaks import alone, place
-from roadworthy.report.text import clean, listed, number, percent
+from roadworthy.report.text import listed
 from roadworthy.report.thresholds import AGREE, COMPARABLE, ENOUGH, FEW, PARTLY, POOR, RARE, SOME, TOO_FEW, WEAK
 from roadworthy.statistics import least_difference
 

@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass
 
 from roadworthy.evaluation.result import Result
+from roadworthy.evaluation.standing import above_chance, chance, is_control
+from roadworthy.markup import clean, number, percent
 from roadworthy.report.advice import advise
-from roadworthy.report.facts import above_chance, chance
 from roadworthy.report.findings import Findings
 from roadworthy.report.plain import in_short
-from roadworthy.report.styles import is_control
-from roadworthy.report.text import clean, listed, number, percent
+from roadworthy.report.text import listed
 from roadworthy.report.trust import Trust, trust_sentence
 
 _GROUPS = 3  # groups named before the rest is counted

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from roadworthy.markup import escape, number, percent
 from roadworthy.report.findings import Dispute, Findings, View
 from roadworthy.report.tables import head_cell, interval, name, row_head, table
-from roadworthy.report.text import escape, number, percent
 
 _SHOWN = 8  # disputes before the rest is folded away
 

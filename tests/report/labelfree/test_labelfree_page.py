@@ -19,8 +19,8 @@ import roadworthy as rw
 from roadworthy.errors import InputError
 from roadworthy.labelfree import Outputs
 from roadworthy.labelfree.result import LabelFree
+from roadworthy.markup import number
 from roadworthy.report.labelfree import labelfree_report, reliability_figure
-from roadworthy.report.text import number
 
 HOSTILE = '<script>window.pwned=1</script>"&'
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from roadworthy.markup import escape, percent
 from roadworthy.report.tables import head_cell, name
-from roadworthy.report.text import escape, percent, signed
+from roadworthy.report.text import signed
 
 
 def table_heads(texts: Sequence[str], *, left: Sequence[int]) -> list[str]:

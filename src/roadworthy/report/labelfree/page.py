@@ -9,11 +9,11 @@ from roadworthy.errors import InputError
 from roadworthy.files import replacing
 from roadworthy.labelfree.result import LabelFree, load_labelfree
 from roadworthy.labelfree.verdict import level, sentences
+from roadworthy.markup import escape, number
 from roadworthy.report.labelfree.cells import share
 from roadworthy.report.labelfree.figure import chart_curves
 from roadworthy.report.labelfree.sections import all_sections
 from roadworthy.report.shell import page_text
-from roadworthy.report.text import escape, number
 
 _CSS = {"good": "good", "mixed": "care", "bad": "none"}
 

@@ -10,12 +10,13 @@ import numpy as np
 import pandas as pd
 
 from roadworthy.labelfree.result import LabelFree, Pictures
+from roadworthy.markup import clean, escape, number, percent
 from roadworthy.report.downloads import download_bar, figure_uri
 from roadworthy.report.labelfree.cells import difference, share, table_heads, table_row
 from roadworthy.report.labelfree.figure import curves_of, reliability_figure
 from roadworthy.report.pictures import data_uri, image_array
 from roadworthy.report.tables import name, settings_table, table
-from roadworthy.report.text import asset, clean, escape, number, percent
+from roadworthy.report.text import asset
 
 _SIDE = 112
 _STATUS = {
