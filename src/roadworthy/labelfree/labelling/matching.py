@@ -100,7 +100,9 @@ def class_numbers(ids: Sequence[str], labels: Sequence[Any], target: Outputs) ->
         if any(word in target.classes for word in words):  # names, then, and some of them are misspelt
             odd = [k for k, word in enumerate(words) if word not in target.classes]
         error = unknown_name("class", words[odd[0]], target.classes)
-        raise InputError(f"labels: {listed([ids[k] for k in odd])}: {error} Give every row a name, or every row a number from 0")
+        raise InputError(
+            f"labels: {listed([ids[k] for k in odd])}: {error} Give every row a name, or every row a number from 0"
+        )
     found = np.array(numbers, dtype=np.int64)
     outside = np.flatnonzero((found < 0) | (found >= target.class_count))
     if outside.size:
