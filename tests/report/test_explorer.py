@@ -156,6 +156,13 @@ def test_the_numbers_stay_within_their_budget(make_views: Make, monkeypatch: pyt
     assert f"{shown} of 300 samples, evenly chosen" in html
 
 
+def test_ten_thousand_samples_are_all_there(make_result: Make) -> None:
+    methods = {f"m{place}": 1.5 - place / 5 for place in range(8)} | {"random": 0.0}
+    html, data = section(make_result(methods, n=10_000))
+    assert len(data["ids"]) == 10_000
+    assert len(html) < BUDGET + 6000
+
+
 def test_ids_count_towards_the_budget(make_result: Make) -> None:
     result = make_result({"ig": 1.0}, n=40, samples=0)
     result.ids[:] = [f"{place}{'<' * 60_000}" for place in range(40)]  # a < takes six bytes
