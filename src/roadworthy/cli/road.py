@@ -233,6 +233,7 @@ def _as_saved(found: Any, name: str) -> Any:
 
 def show(result: Result, written: dict[str, Path]) -> None:
     """Print the verdict, the ranking and where the report lies."""
+    from roadworthy.evaluation.standing import labelled
     from roadworthy.evaluation.words import judges_in_words
     from roadworthy.report import verdict
 
@@ -243,6 +244,8 @@ def show(result: Result, written: dict[str, Path]) -> None:
     found = verdict(result)
     for sentence in found.short:
         out.print(sentence, style="bold", markup=False, highlight=False, soft_wrap=True)
+    if labelled(result):
+        out.print(_intact(result), markup=False, highlight=False, soft_wrap=True)
     print_frame(_fitting(printed(not_withheld(result), result.readout)), title)
     for sentence in found.advice:
         out.print(f"- {sentence}", markup=False, highlight=False, soft_wrap=True)
@@ -253,6 +256,15 @@ def show(result: Result, written: dict[str, Path]) -> None:
         )
         out.print(f"missing: {what}, see the report{again}", markup=False, highlight=False, soft_wrap=True)
     out.print(f"Why, and every number: {written['report.html']}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _intact(result: Result) -> str:
+    """Say how good the model is before anything is removed: a reader sees there that the right model was asked."""
+    from roadworthy.evaluation.standing import chance
+    from roadworthy.markup import percent
+
+    known, guessed = percent(result.intact_accuracy), percent(chance(result))
+    return f"Intact accuracy, with nothing removed: {known} (chance {guessed})."
 
 
 def _fitting(ranking: pd.DataFrame) -> pd.DataFrame:
