@@ -213,3 +213,12 @@ def test_what_the_gate_withholds_is_not_the_best(tmp_path: Path, capsys: pytest.
     }  # fmt: skip
     result(training="retrain", audit={"gate": [gate]}).save(tmp_path / "kar")
     assert rows(tmp_path, capsys)["kar"]["best"] == "random"
+
+
+def test_devices_and_pipes_are_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for head in ("result.json", "comparison.json"):
+        (tmp_path / head).mkdir()
+        (tmp_path / head / head).symlink_to(os.devnull)  # of a pipe the answer would never come
+    found = rows(tmp_path, capsys)
+    assert found["comparison.json"]["state"] == "unreadable: comparison.json is no file"
+    assert found["result.json"]["state"] == "unreadable: result.json is no file"

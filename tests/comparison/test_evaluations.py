@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,23 @@ def test_the_same_ids_with_other_labels_are_other_samples() -> None:
     found = rw.compare([planted(noise()), planted(noise(), classes=(np.arange(200) + 1) % 4)])
     assert not found.differences["paired"].any()
     assert "200 samples have the same id but another label" in found.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "names", "paired"), [([3, 2, 1, 0], "dcba", True), ([0, 1, 2, 3], "dcba", False)]
+)
+def test_labels_are_the_names_of_classes_whatever_their_numbers(numbers: list, names: str, paired: bool) -> None:
+    runs = [planted(noise()), planted(noise(), classes=np.array(numbers)[np.arange(200) % 4])]
+    found = rw.compare([replace(run, classes=list(own)) for run, own in zip(runs, ("abcd", names), strict=True)])
+    assert found.differences["paired"].all() == paired
+    assert ("another label" in " ".join(found.warnings)) != paired
+
+
+def test_ids_that_occur_twice_pair_nothing() -> None:
+    twice = ["s0", "s0", *(f"s{i}" for i in range(2, 200))]
+    found = rw.compare([planted(noise(), ids=twice, classes=np.zeros(200, dtype=int)) for _ in range(2)])
+    assert not found.differences["paired"].any()
+    assert "ids occur more than once" in found.warnings[0]
 
 
 def trained(seed: int = 0, repeats: int = 5, shift: float = 0.0, draw: int = 0, **options: Any) -> Any:

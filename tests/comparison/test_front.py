@@ -42,6 +42,7 @@ def test_two_folders_of_one_name_are_called_by_their_paths(tmp_path: Path) -> No
         ([], "0 came, expected two or more"),
         ([1, 2], "run 1: got int, expected a result"),
         ("runs/a", "one run came"),
+        (None, "got NoneType, expected runs"),
         (["a", "a"], "'a' came twice"),
         ({1: None, "1": None}, "two names are the same"),
     ],
@@ -61,7 +62,11 @@ def test_a_folder_without_a_run_names_those_below_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"level": 95}, "level: got 95"), ({"readout": "top-1"}, "Did you mean 'top1'")],
+    [
+        ({"level": 95}, "level: got 95"),
+        ({"level": "95"}, "level: got '95'"),
+        ({"readout": "top-1"}, "Did you mean 'top1'"),
+    ],
 )
 def test_options_that_mean_nothing_are_refused(options: dict, message: str) -> None:
     with pytest.raises(InputError, match=message):

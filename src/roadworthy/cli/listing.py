@@ -6,6 +6,7 @@ import csv
 import itertools
 import json
 import os
+import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -107,6 +108,8 @@ def _guarded(path: Path, kind: str, head: Path, read: Callable[[Listed, Path], L
         row = replace(
             row, when=datetime.fromtimestamp(status.st_mtime, UTC).astimezone().isoformat(timespec="seconds")
         )
+        if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):  # a pipe would never answer
+            raise ValueError(f"{head.name} is no file")
         if not head.is_dir() and status.st_size > _BYTES:
             raise ValueError(f"{head.name} has {status.st_size:,} bytes")
         found = read(row, head)
@@ -143,6 +146,8 @@ def _evaluation(row: Listed, head: Path) -> Listed:
 
 def _first(path: Path) -> tuple[str, float | None]:
     """Return the method ranked first and its score; what is withheld has neither rank nor score."""
+    if not path.is_file():
+        return "", None
     try:
         with open(path, encoding="utf8", newline="") as file:
             for line in csv.DictReader(file):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,7 +71,7 @@ def compare(
         >>> compare(runs).differences[["method", "run", "against", "difference"]].values.tolist()
         [['grad', 'abs-sum', 'sum', 0.0], ['random', 'abs-sum', 'sum', 0.0]]
     """
-    if isinstance(level, bool) or not 0 < level < 1:
+    if isinstance(level, bool) or not isinstance(level, Real) or not 0 < level < 1:
         raise InputError(f"level: got {level!r}, expected a share between 0 and 1, such as 0.95")
     if readout is not None and readout not in READOUTS:
         raise unknown_name("readout", readout, READOUTS)
@@ -92,6 +93,8 @@ def compare(
 def _named(results: Any) -> dict[str, Any]:
     if isinstance(results, (str, Path, Result, LabelFree)):
         raise InputError("results: one run came, expected two or more, as a list or by name")
+    if not isinstance(results, Iterable):
+        raise InputError(f"results: got {type(results).__name__}, expected runs as a list or by name")
     if isinstance(results, Mapping):
         found = {str(name): run for name, run in results.items()}
         if len(found) < len(results):

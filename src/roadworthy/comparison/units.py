@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,12 +31,12 @@ def shared_ids(one: Sequence[str], other: Sequence[str]) -> Shared:
     """Find the samples that two runs share, by their ids.
 
     Args:
-        one: distinct ids.
-        other: distinct ids.
+        one: ids.
+        other: ids.
 
     Returns:
         All, where both are of the same samples in whatever order; the shared ones where these are at least 50; else
-        none.
+        none. Where an id occurs twice, nobody knows which sample is meant: none.
 
     Example:
         >>> shared_ids(["a", "b"], ["b", "a"]).rows[1].tolist()
@@ -44,6 +44,8 @@ def shared_ids(one: Sequence[str], other: Sequence[str]) -> Shared:
         >>> shared_ids(["a", "b"], ["b", "c"]).note
         'only 1 of their samples is shared, fewer than 50: they are compared as if all were others'
     """
+    if len(set(one)) < len(one) or len(set(other)) < len(other):
+        return Shared(None, "ids occur more than once, so that their samples are compared as if all were others")
     place = {sample: row for row, sample in enumerate(other)}
     rows = [row for row, sample in enumerate(one) if sample in place]
     pair = np.array(rows, dtype=np.int64), np.array([place[one[row]] for row in rows], dtype=np.int64)
@@ -65,12 +67,24 @@ def shared_samples(one: Result, other: Result) -> Shared:
     found = shared_ids(one.ids, other.ids)
     if found.rows is None or not (labelled(one) and labelled(other)):
         return found
-    differ = int((one.scores.labels[found.rows[0]] != other.scores.labels[found.rows[1]]).sum())
+    labels, others = _labels(one, other)
+    differ = int((labels[found.rows[0]] != others[found.rows[1]]).sum())
     if not differ:
         return Shared(found.rows, "") if found.note == _PLACES else found
     return Shared(
         None, f"{differ} samples have the same id but another label, so that they are taken for other samples"
     )
+
+
+def _labels(*runs: Result) -> Iterator[np.ndarray]:
+    """Yield their labels: as names where all know the same classes, which they may number in another order."""
+    classes = [sorted(run.classes) for run in runs]
+    named = all(
+        known == classes[0] and len(set(known)) == len(known) > run.scores.labels.max()
+        for known, run in zip(classes, runs, strict=True)
+    )
+    for run in runs:
+        yield np.array(run.classes, dtype=object)[run.scores.labels] if named else run.scores.labels
 
 
 def over(result: Result, rows: np.ndarray) -> Result:
