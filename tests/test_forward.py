@@ -324,6 +324,8 @@ class TestClassifier:
     def test_not_a_model(self) -> None:
         with pytest.raises(ModelError, match="got str, expected a torch.nn.Module or a callable"):
             Classifier("resnet50")  # type: ignore[arg-type]
+        with pytest.raises(ModelError, match="of a file of weights, .*weights='mine.pt'"):
+            Classifier("mine.pt")  # type: ignore[arg-type]
 
     def test_no_images(self, q4: nn.Module) -> None:
         with pytest.raises(InputError, match="no images"):

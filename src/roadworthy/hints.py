@@ -84,6 +84,8 @@ def not_a_model(model: Any) -> str:
         "; roadworthy.load_model('resnet50') loads a model by its name"
     """
     if isinstance(model, str):
+        if model.endswith((".pt", ".pth", ".safetensors")):
+            return f"; of a file of weights, roadworthy.load_model('torchvision:NAME', data, weights={model!r})"
         return f"; roadworthy.load_model({model!r}) loads a model by its name"
     if isinstance(model, Mapping):
         return ". These look like weights: put them into the network they belong to, with load_state_dict"

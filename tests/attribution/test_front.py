@@ -252,6 +252,8 @@ def test_wrong_arguments_name_what_came() -> None:
         attribute(model, images, {"bad": lambda model, images, targets: images.mean(1).transpose(1, 2)})
     with pytest.raises(AttributionError, match="'bad': the callable failed with TypeError"):
         attribute(model, images, {"bad": lambda model: None})
+    with pytest.raises(AttributionError, match=r"'bad': the callable failed .* images.clone\(\).requires_grad_\(\)"):
+        attribute(model, images, {"bad": lambda m, x, y: torch.autograd.grad(m(x).sum(), x)[0]})
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,7 @@ class TestPassThrough:
         ("digits_cnn", "Unknown model 'digits_cnn'. Did you mean 'digits-cnn'"),
         ("resnet50", "Unknown model 'resnet50'.*torchvision"),
         ("", "Unknown model ''"),
+        ("mine.pt", "'mine.pt' is a file of weights; name the network it belongs to"),
         ("torchvision", "names no model; write it as 'torchvision:resnet50'"),
         ("timm:", "names no model; write it as 'timm:resnet18'"),
         ("torchvision:resnet5", "Unknown torchvision model 'resnet5'. Did you mean 'resnet50'"),

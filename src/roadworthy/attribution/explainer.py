@@ -298,6 +298,13 @@ def _call(name: str, method: Outside | Callable[..., Any], job: Job) -> np.ndarr
             f"{name!r}: the callable failed with {type(error).__name__}: {error}; it is called as "
             "(model, images, targets) and returns one map per image"
         ) from error
+    except RuntimeError as error:
+        if "require grad" not in str(error):
+            raise
+        raise AttributionError(
+            f"{name!r}: the callable failed with {error}; the images it gets follow no gradients yet: begin with "
+            "images = images.clone().requires_grad_()"
+        ) from error
 
 
 def _check(name: str, values: np.ndarray, job: Job, *, refuse_nonfinite: bool) -> None:

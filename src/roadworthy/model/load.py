@@ -18,6 +18,7 @@ from roadworthy.rng import resolve_seed
 from roadworthy.types import Normalize, Progress, Seed
 
 _FACTORY = "package.module:factory"
+_WEIGHT_FILES = (".pt", ".pth", ".safetensors")
 
 
 def load_model(
@@ -126,6 +127,12 @@ def by_name(request: Request, device: str | torch.device | None) -> Any:
     """Build the model that a specification names."""
     name = request.spec.partition(":")[0]
     if name not in models and ":" not in request.spec:
+        if Path(name).suffix in _WEIGHT_FILES:
+            raise InputError(
+                f"model: {name!r} is a file of weights; name the network it belongs to and give the file as weights, "
+                "as in --model torchvision:resnet18 --weights FILE, or load_model('torchvision:resnet18', data, "
+                "weights=FILE)"
+            )
         raise unknown_name("model", name, models, _elsewhere(name))
     family = models[name] if name in models else models[_FACTORY]
     network, auto = family(request)
