@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -222,3 +223,18 @@ def test_devices_and_pipes_are_not_read(tmp_path: Path, capsys: pytest.CaptureFi
     found = rows(tmp_path, capsys)
     assert found["comparison.json"]["state"] == "unreadable: comparison.json is no file"
     assert found["result.json"]["state"] == "unreadable: result.json is no file"
+
+
+def test_names_in_errors_do_not_act_on_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("runs", tmp_path / HOSTILE) == 2
+    said = capsys.readouterr().err
+    assert "[red]a[/red]" in said
+    assert "\x1b" not in said
+
+
+def test_a_name_that_the_locale_cannot_show_is_written_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result().save(tmp_path / "für")
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
+    assert run("runs", tmp_path) == 0
+    assert rb"f\xfcr" in written.getvalue()

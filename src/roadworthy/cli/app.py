@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 import warnings
@@ -30,6 +31,7 @@ from roadworthy.cli import (
 )
 from roadworthy.cli.console import err, say
 from roadworthy.errors import RoadworthyError
+from roadworthy.markup import clean
 
 INTERRUPTED = 130
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -85,6 +87,8 @@ def main(arguments: list[str] | None = None) -> None:
     debug = "--debug" in given
     rest = [argument for argument in given if argument != "--debug"]
     warnings.showwarning = _show_warning
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a name that the locale cannot show is no reason to fail
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = app(rest or ["--help"], prog_name="roadworthy", standalone_mode=False) or 0
         sys.stdout.flush()
@@ -133,8 +137,8 @@ def _usage_hint(message: str) -> str:
 
 def _one_line(kind: str, error: BaseException | str, tail: str = "") -> None:
     text = " ".join(str(error).split()) or type(error).__name__
-    err.print(f"{kind}: {text}{tail}", style="red", markup=False, highlight=False, soft_wrap=True)
+    err.print(clean(f"{kind}: {text}{tail}"), style="red", markup=False, highlight=False, soft_wrap=True)
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    err.print(f"warning: {message}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+    err.print(clean(f"warning: {message}"), style="yellow", markup=False, highlight=False, soft_wrap=True)

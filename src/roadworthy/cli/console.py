@@ -22,6 +22,8 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from roadworthy.markup import clean
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -97,8 +99,8 @@ def bar(what: str, total: int | None = None) -> Iterator[Bar]:
 
 
 def say(text: str) -> None:
-    """Print a line on standard error, as it is."""
-    err.print(text, markup=False, highlight=False, soft_wrap=True)
+    """Print a line on standard error; control characters in it do nothing."""
+    err.print(clean(text), markup=False, highlight=False, soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
