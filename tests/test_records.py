@@ -125,9 +125,9 @@ def test_a_split_of_broken_samples_says_so() -> None:
 @pytest.mark.parametrize(
     ("other", "advice"),
     [
-        ((1, 6, 4), r"pass size=\(H, W\) to"),
+        ((1, 6, 4), r"pass size=\(H, W\) \(--size HxW\) to"),
         ((3, 4, 6), r"pass channels=1 or channels=3 to"),
-        ((3, 9, 9), r"pass channels=1 or channels=3 and size=\(H, W\) to"),
+        ((3, 9, 9), r"pass channels=1 or channels=3 and size=\(H, W\) \(--size HxW\) to"),
     ],
 )
 def test_unequal_images_are_named_with_the_option(other: tuple[int, ...], advice: str) -> None:

@@ -79,6 +79,8 @@ def test_it_starts_as_a_module() -> None:
 
 
 def test_completion_can_be_installed() -> None:
-    command = [sys.executable, "-m", "roadworthy", "--show-completion", "bash"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    # --show-completion asks which shell started it; under a test runner there may be none
+    asked = os.environ | {"_ROADWORTHY_COMPLETE": "source_bash"}
+    command = [sys.executable, "-m", "roadworthy"]
+    done = subprocess.run(command, env=asked, capture_output=True, text=True, check=True)
     assert "complete -o default -F _roadworthy_completion roadworthy" in done.stdout
