@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ from torch.nn import functional as F
 
 import roadworthy as rw
 from roadworthy.attribution import attribute, attribute_to_store, captum_method
-from roadworthy.errors import AttributionError, DataError, InputError, ModelError
+from roadworthy.errors import AttributionError, DataError, InputError, ModelError, RoadworthyWarning
 from roadworthy.fingerprints import callable_fingerprint
 
 MEAN, STD = torch.tensor([0.4, 0.5, 0.6]), torch.tensor([0.2, 0.25, 0.3])
@@ -278,6 +279,20 @@ def test_a_wrapper_of_the_model_is_taken_where_nothing_stands_between() -> None:
 def test_another_network_is_refused() -> None:
     with pytest.raises(AttributionError, match="explains a Sequential that is no part of the model: make it of the"):
         attribute(plain(), some_images(), {"m": captum.Saliency(plain())})
+
+
+def test_a_function_with_scores_of_its_own_is_warned_of() -> None:
+    net, other, images = plain(), plain().requires_grad_(False), some_images()
+    list(other)[-1].weight += 1
+    head = nn.Sequential(*list(net)[:-1], list(other)[-1])
+    for theirs in (lambda x: other(x), lambda x: net(x)[:, :2], head):
+        with pytest.warns(RoadworthyWarning, match="whose scores are not the model's: its maps may be of another"):
+            attribute(net, images, {"m": captum.Saliency(theirs)}, target=np.zeros(len(images), dtype=int))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RoadworthyWarning)
+        for theirs in (lambda x: net(x), lambda x: net(x).softmax(1), lambda x: net(x).log_softmax(1)):
+            attribute(net, images, {"m": captum.Saliency(theirs)})
+        attribute(net, images, {"m": captum.Saliency(nn.Sequential(net, nn.Tanh()))})
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,9 @@ import numpy as np
 import torch
 
 from roadworthy.attribution.base import Job
-from roadworthy.errors import AttributionError, ModelError, RoadworthyError
+from roadworthy.errors import AttributionError, ModelError, RoadworthyError, RoadworthyWarning
 from roadworthy.fingerprints import callable_fingerprint
-from roadworthy.forward import Classifier, module_of
+from roadworthy.forward import Classifier, module_of, untouched
 from roadworthy.rng import seeded_globals
 
 Ask = Callable[[torch.Tensor, torch.Tensor], Any]
@@ -158,7 +158,8 @@ def is_part_of(model: Any, theirs: Any) -> bool:
 def check_takes_pixels(job: Job, theirs: Any, what: str) -> None:
     """Let a network that is not the model's pass where it takes the images as they come.
 
-    A user may have wrapped the model: to pick the scores, say, or to explain probabilities.
+    A user may have wrapped the model: to pick the scores, say, or to explain probabilities. Of a function that gives
+    neither it warns: it may hold another model, or the model with another last layer.
 
     Args:
         job: whose model is evaluated, on whose images the two are compared.
@@ -173,22 +174,39 @@ def check_takes_pixels(job: Job, theirs: Any, what: str) -> None:
     if mine is not None and other is not None and not _parts(mine) & _parts(other):
         raise AttributionError(f"{what} explains a {type(other).__name__} that is no part of the model: {way_out}")
     classifier = job.classifier
-    if classifier.normalize is None and classifier.layout == "NCHW":
-        return
-    with torch.no_grad():
+    with torch.no_grad(), seeded_globals(job.seed, _DRAWS, job.ids[0]), untouched(theirs), undisturbed(theirs):
         expected = classifier.forward(job.images[:1])
         try:
             found = theirs(job.images[:1].clone())
         except Exception:
             found = None
-    same = isinstance(found, torch.Tensor) and found.shape == expected.shape
-    if not same or not torch.allclose(found, expected, rtol=1e-3, atol=1e-3 * float(expected.abs().max())):
+    if classifier.normalize is None and classifier.layout == "NCHW":
+        if found is not None and not is_part_of(theirs, mine) and not _follows(found, expected):
+            warnings.warn(
+                f"{what} explains a function of its own, whose scores are not the model's: its maps may be of "
+                f"another model; {way_out}",
+                RoadworthyWarning,
+                stacklevel=2,
+            )
+        return
+    if not _equal(found, expected):
         between = "normalize=" if classifier.normalize is not None else "layout="
         raise AttributionError(
             f"{what} explains a function of its own, and {between} stands between the images and the model; whether "
             "that function takes images in pixel units cannot be told (its scores differ from the model's): "
             f"{way_out}"
         )
+
+
+def _equal(found: Any, expected: torch.Tensor) -> bool:
+    if not isinstance(found, torch.Tensor) or found.shape != expected.shape:
+        return False
+    return torch.allclose(found.to(expected), expected, rtol=1e-3, atol=1e-3 * float(expected.abs().max()))
+
+
+def _follows(found: Any, scores: torch.Tensor) -> bool:
+    """Tell whether these are the scores of a model, their probabilities or the logarithms of these."""
+    return any(_equal(found, form) for form in (scores, scores.softmax(1), scores.log_softmax(1), scores.sigmoid()))
 
 
 def _parts(module: torch.nn.Module) -> set[int]:
