@@ -276,8 +276,8 @@ def _cause(
     if all(name in last and own[name].shape[1:] == state[name].shape[1:] for name in shapes):
         there, here = state[shapes[0]].shape[0], own[shapes[0]].shape[0]
         return (
-            f"the file has {there} classes, the model {here}; pass classes={there} (in Python), or data with a folder "
-            "for each class that the network was trained on"
+            f"the file has {there} classes, the model {here}; pass classes={there} (in Python), or data with a "
+            "folder for each class that the network was trained on"
         )
     if shapes == [first] and own[first].ndim > 1:
         return f"the file takes {state[first].shape[1]} channels, the model {own[first].shape[1]}"
