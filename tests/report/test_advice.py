@@ -6,6 +6,7 @@ import base64
 import io
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -48,6 +49,12 @@ def leaky(make_result: Make) -> Result:
     result = make_result(PLANTED, base=0.94, samples=1)
     result.audit = {"leakage": made_leakage(result, ["mean", "noisy-linear"], {"ig": 0.81})}
     return result
+
+
+def test_where_the_models_answer_is_explained_nothing_is_said_to_be_right(leaky: Result) -> None:
+    leaky.scores = replace(leaky.scores, predicted=leaky.scores.targets)
+    text = said(leaky, "The mean fill").replace("\xa0", " ")
+    assert "the mask alone tells the model's answer for 81 % (chance 10 %)): do not use" in text
 
 
 def test_a_leak_is_told_in_points_with_what_to_use_instead(leaky: Result, tmp_path: Path) -> None:

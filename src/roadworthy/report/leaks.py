@@ -49,6 +49,10 @@ def alone(result: Result, audit: Leakage, row: MaskRow) -> str:
         >>> alone(result, audit, row)  # doctest: +SKIP
         'the mask alone is right for 81\xa0% (chance 10\xa0%), the model for 94\xa0%'
     """
+    if intact(result) == 1:  # the class explained is the model's answer: not how often that is right
+        return (
+            f"the mask alone tells the model's answer for {percent(row.accuracy)} (chance {percent(audit.chance[0])})"
+        )
     return (
         f"the mask alone is right for {percent(row.accuracy)} (chance {percent(audit.chance[0])}), the model for "
         f"{percent(intact(result))}"
