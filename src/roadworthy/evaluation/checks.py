@@ -89,7 +89,7 @@ def intact_verdict(labels: np.ndarray, predicted: np.ndarray, classes: int) -> t
             sign = "+" if shift > 0 else "-"
             return (
                 f"{found}, but {shifted:.0%} of the answers equal the label {sign} 1 (modulo {classes}): labels look "
-                f"shifted by one; {way_out}"
+                f"shifted by one; {way_out}, or for a folder list the names in the model's order in classes.json"
             ), True
     renamed = class_order(labels, predicted)
     if renamed is not None and renamed.accuracy > max(0.5, 2 * accuracy):
