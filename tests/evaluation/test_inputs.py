@@ -213,6 +213,7 @@ def test_complex_maps_of_a_callable_are_refused(q4, q4_data) -> None:
         ({"mean": [float("nan")]}, r"mean: got \[nan\]"),
         ({"nonfinite": "no"}, "nonfinite: got 'no'"),
         ({"ids": ["a"] * 8}, "ids: 'a' occurs more than once"),
+        ({"ids": [*"abcdefg", "x\udce9"]}, r"ids: 'x\\udce9' holds bytes that are no text; .* os.fsencode"),
         ({"ids": ["a"]}, "ids: 1 ids for 8 samples"),
         ({"target": [0] * 70}, "target: 70 classes for 8 samples"),
         ({"target": [7] * 8}, "target: range from 7 to 7"),

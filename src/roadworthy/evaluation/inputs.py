@@ -121,6 +121,16 @@ class Stream:
         if len(set(self.known_ids)) != len(self.known_ids):
             twice = next(sample for sample in self.known_ids if self.known_ids.count(sample) > 1)
             raise InputError(f"ids: {twice!r} occurs more than once; ids must be unique")
+        try:
+            "".join(self.known_ids).encode()
+        except UnicodeEncodeError as error:
+            found = next(
+                sample for sample in self.known_ids if any("\ud800" <= letter <= "\udfff" for letter in sample)
+            )
+            raise InputError(
+                f"ids: {found!r} holds bytes that are no text; of the name of a file, pass "
+                'os.fsencode(name).decode("utf8", "backslashreplace")'
+            ) from error
 
     @property
     def shuffled(self) -> bool:
