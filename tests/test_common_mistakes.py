@@ -601,6 +601,7 @@ def test_10_names_misspelt_in_the_command(refused, pets: Path) -> None:
         "ig,gradcm": "Unknown attribution method 'gradcm'. Did you mean 'gradcam'?",
         "ig,mine=none.npy": "none.npy does not exist",
         "ig,ig": "--methods: 'ig' is named twice",
+        "nets:mine": "--methods: got 'nets:mine', expected a method by name, inverse:NAME, or saved maps as in mine=maps",
     }.items():
         assert message in refused(*on_pets(pets, "--methods", given))
     split = refused(*on_pets(pets, "--methods", "ig", "random"))

@@ -131,6 +131,11 @@ def parse_methods(text: str) -> dict[str, str | Path]:
         name, is_file, file = part.partition("=")
         if name in found:
             raise InputError(f"--methods: {name!r} is named twice")
+        if not is_file and ":" in name and not name.startswith("inverse:"):
+            raise InputError(
+                f"--methods: got {name!r}, expected a method by name, inverse:NAME, or saved maps as in mine=maps.npy"
+                "; a function of yours goes in from Python, evaluate(..., {'mine': function})"
+            )
         found[name] = Path(file).expanduser() if is_file else name
     return found
 
