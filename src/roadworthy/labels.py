@@ -1,7 +1,8 @@
-"""Class labels in whatever form a user has them, brought to one."""
+"""Class labels and ids of samples in whatever form a user has them, brought to one or refused."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -88,3 +89,22 @@ def _plain(labels: Any, what: str) -> np.ndarray:
         return np.asarray(labels)
     except (ValueError, TypeError) as error:  # rows of different lengths
         raise InputError(f"{what}: got a {type(labels).__name__} that is no array of classes: {error}") from error
+
+
+def check_ids_are_text(ids: Sequence[str]) -> None:
+    """Refuse ids that can be neither hashed nor written, such as names of files that are no UTF-8.
+
+    Raises:
+        InputError: naming the first, and the way out.
+
+    Example:
+        >>> check_ids_are_text(["a", "ü"])
+    """
+    try:
+        "".join(ids).encode()
+    except UnicodeEncodeError as error:
+        found = next(name for name in ids if any("\ud800" <= letter <= "\udfff" for letter in name))
+        raise InputError(
+            f"ids: {found!r} holds bytes that are no text; of the name of a file, pass "
+            'os.fsencode(name).decode("utf8", "backslashreplace")'
+        ) from error

@@ -331,6 +331,7 @@ Maker = Callable[[], object]
         (lambda: np.array([["x", "y"]]), {}, r"values of type <U1, expected real numbers"),
         (lambda: torch.zeros(2, 3, 4, 4, dtype=torch.uint8), {}, r"divide 8-bit images by 255"),
         (points, {"ids": ["a"] * 40}, r"39 of 40 ids repeat"),
+        (points, {"ids": [*map(str, range(39)), "\udce9"]}, r"ids: '\\udce9' holds bytes that are no text"),
         (points, {"ids": ["a"]}, r"1 ids"),
         (points, {"passes": 0}, r"passes: got 0"),
         (points, {"passes": 2.5}, r"passes: got 2.5"),

@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, SequentialSampler
 
 from roadworthy.errors import DataError, InputError
-from roadworthy.labels import as_labels
+from roadworthy.labels import as_labels, check_ids_are_text
 from roadworthy.records import Batch, Data, Split
 
 UNLABELLED = -(2**62)  # stands for a label that was not given; no user's label is this
@@ -121,16 +121,7 @@ class Stream:
         if len(set(self.known_ids)) != len(self.known_ids):
             twice = next(sample for sample in self.known_ids if self.known_ids.count(sample) > 1)
             raise InputError(f"ids: {twice!r} occurs more than once; ids must be unique")
-        try:
-            "".join(self.known_ids).encode()
-        except UnicodeEncodeError as error:
-            found = next(
-                sample for sample in self.known_ids if any("\ud800" <= letter <= "\udfff" for letter in sample)
-            )
-            raise InputError(
-                f"ids: {found!r} holds bytes that are no text; of the name of a file, pass "
-                'os.fsencode(name).decode("utf8", "backslashreplace")'
-            ) from error
+        check_ids_are_text(self.known_ids)
 
     @property
     def shuffled(self) -> bool:

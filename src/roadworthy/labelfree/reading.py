@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, SequentialSampler
 
 from roadworthy.errors import DataError, InputError
-from roadworthy.labels import label_array
+from roadworthy.labels import check_ids_are_text, label_array
 from roadworthy.records import Batch, Data, Split
 from roadworthy.types import Layout
 
@@ -137,6 +137,7 @@ class Reader:
             raise InputError("ids: the DataLoader draws its own order, so ids cannot be matched; use shuffle=False")
         if len(set(ids)) != len(ids):
             raise InputError(f"ids: {len(ids) - len(set(ids))} of {len(ids)} ids repeat; ids must be unique")
+        check_ids_are_text(ids)
 
     def chunks(self) -> Iterator[Chunk]:
         """Read the samples in order.
