@@ -75,7 +75,7 @@ def test_the_tutorial_runs_from_its_first_line_to_its_last(tmp_path: Path, monke
         done = subprocess.run(["bash", "-euo", "pipefail", "-c", code], capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
         printed += done.stdout
-    for promised in ("Intact accuracy", "Why, and every number: runs/photos/report.html", "inverse:ixg", "n = 40"):
+    for promised in ("Intact accuracy", "report: runs/photos/report.html", "inverse:ixg", "n = 40"):
         assert promised in printed
     for written in ("report.html", "ranking.csv", "results.parquet", "per_sample.parquet", "curves.svg", "sheet.png"):
         assert (tmp_path / "runs" / "photos" / written).stat().st_size > 0

@@ -46,7 +46,7 @@ def test_road_writes_all_its_files_and_prints_the_table(command, tmp_path: Path)
     code, out, _ = command("road", *SMALL, "--out", "run")
     assert code == 0
     assert "symmetric gain (probability), asked of the model as it is" in " ".join(out.split())
-    assert "Why, and every number: run/report.html" in out
+    assert "report: run/report.html" in out
     assert "asked of the model as it is" in (tmp_path / "run" / "report.html").read_text(encoding="utf8")
     found = {path.name for path in (tmp_path / "run").iterdir()}
     wanted = {"results.parquet", "per_sample.parquet", "ranking.csv", "result.json", "report.html", "maps.zarr"}
@@ -131,7 +131,7 @@ def test_report_is_made_anew_from_the_folder(command, tmp_path: Path) -> None:
     assert code == 0
     assert (tmp_path / "run" / "report.html").exists()
     assert (tmp_path / "run" / "result.json").stat().st_mtime_ns == kept, "the result itself is not touched"
-    assert "Why, and every number: run/report.html" in out
+    assert "report: run/report.html" in out
     code, out, _ = command("report", "run", "--json")
     assert json.loads(out)["verdict"]
 

@@ -246,7 +246,7 @@ def show(result: Result, written: dict[str, Path]) -> None:
         out.print(sentence, style="bold", markup=False, highlight=False, soft_wrap=True)
     if labelled(result):
         out.print(_intact(result), markup=False, highlight=False, soft_wrap=True)
-    print_frame(_fitting(printed(not_withheld(result), result.readout)), title)
+    print_frame(fitting(printed(not_withheld(result), result.readout)), title)
     for sentence in found.advice:
         out.print(f"- {sentence}", markup=False, highlight=False, soft_wrap=True)
     for line in result.missing:
@@ -255,7 +255,7 @@ def show(result: Result, written: dict[str, Path]) -> None:
             "; --retry-failed does them again, the tracebacks are in failures.txt" if line in result.failed else ""
         )
         out.print(f"missing: {what}, see the report{again}", markup=False, highlight=False, soft_wrap=True)
-    out.print(f"Why, and every number: {written['report.html']}", markup=False, highlight=False, soft_wrap=True)
+    out.print(f"report: {written['report.html']}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _intact(result: Result) -> str:
@@ -267,7 +267,7 @@ def _intact(result: Result) -> str:
     return f"Intact accuracy, with nothing removed: {known} (chance {guessed})."
 
 
-def _fitting(ranking: pd.DataFrame) -> pd.DataFrame:
+def fitting(ranking: pd.DataFrame) -> pd.DataFrame:
     """Leave out each order's area on a narrow terminal, where names of methods would be cut instead."""
     return ranking if out.width >= _WIDE else ranking.drop(columns=["morf_area", "lerf_area"], errors="ignore")
 

@@ -96,14 +96,17 @@ def show_records(records: list[dict[str, Any]]) -> None:
     """Print the verdict, the ranking and where the report lies, for each imputer."""
     import pandas as pd
 
-    from roadworthy.cli.road import printed
+    from roadworthy.cli.road import fitting, printed
 
     for record in records:
         filled = f", fill: {record['imputer']}" if len(records) > 1 else ""
         title = f"{record['score']} ({record['readout']}), n = {record['counted']}{filled}"
-        print_frame(printed(pd.DataFrame(record["ranking"]), record["readout"]), title)
-        for sentence in (*record["verdict"], *record.get("advice", ()), f"report: {record['files']['report.html']}"):
-            out.print(sentence, markup=False, highlight=False, soft_wrap=True)
+        for sentence in record.get("short", record["verdict"]):
+            out.print(sentence, style="bold", markup=False, highlight=False, soft_wrap=True)
+        print_frame(fitting(printed(pd.DataFrame(record["ranking"]), record["readout"])), title)
+        advice = [f"- {sentence}" for sentence in record.get("advice", ())]
+        for line in (*advice, f"report: {record['files']['report.html']}"):
+            out.print(line, markup=False, highlight=False, soft_wrap=True)
     if not records:
         out.print("No method's curve is complete yet, so there is nothing to rank.")
 
