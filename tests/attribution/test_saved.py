@@ -63,7 +63,11 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
         '{"zarr_format": 2, "shape": [2, 1], "chunks": [2, 1], "dtype": "|O", "fill_value": null, "order": "C", '
         '"compressor": null, "filters": [{"id": "pickle", "protocol": 5}]}'
     )
-    for name, message in {"a.npy": "cannot be read", "a.npz": "Python objects", "a.zarr": "pickled data|cannot be read"}.items():
+    for name, message in {
+        "a.npy": "cannot be read",
+        "a.npz": "Python objects",
+        "a.zarr": "pickled data|cannot be read",
+    }.items():
         with pytest.raises(DataError, match=message):
             open_maps(tmp_path / name)["ig"][:]
     assert not (tmp_path / "sprung").exists()

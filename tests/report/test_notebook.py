@@ -79,3 +79,10 @@ def test_it_is_there_for_a_result_without_settings(part: str, make_result: Calla
     result = make_result(STRONG, n=40)
     result.settings.pop(part, None)
     assert "comes first" in card_of(result) or "o ranking" in card_of(result)
+
+
+def test_the_card_says_how_far_the_orders_agree(make_result: Any) -> None:
+    made = make_result({"ig": 1.0, "grad": 0.5, "random": 0.0}, n=60)
+    rho = made.agreement().spearman_mean
+    assert f"The two orders agree by {rho:.3f} on the ranking".replace("-", "−") in made._repr_html_()
+    assert "The two orders" not in make_result({"ig": 1.0, "random": 0.0}, n=60)._repr_html_()

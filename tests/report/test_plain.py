@@ -92,3 +92,9 @@ def test_it_is_part_of_the_verdict_and_first_on_the_page() -> None:
     assert said.short == in_short(Findings.of(found))
     html = opening(Findings.of(found), {})
     assert html.index(said.short[0]) < html.index("The verdict in full") < html.index(said.leads[:20])
+
+
+def test_a_leader_that_is_no_better_than_random_is_not_praised() -> None:
+    said = short({"ig": (0.3, 0.7), "cam": (0.38, 0.6), "poor": (0.9, 0.1), "random": (0.5, 0.5)}, n=60)
+    assert said[0].startswith("ig comes first of the 4 methods compared, but is not told apart from cam")
+    assert "cam" in said[1]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _NAMED = 6  # methods that a line names
 _LENGTH = 60  # letters of a name in a card, and of all names in a line
 _POINTS = 41  # of a curve
+_COMPARABLE = 3  # methods: an agreement of fewer is no evidence
 
 
 def line_of(result: Result) -> str:
@@ -80,7 +81,8 @@ def _ranked(result: Result) -> list[str]:
     reasons = withheld_by_gate(result)
     ranking = shown_ranking(result.ranking(), result.readout)
     against = contradicted(result)
-    return [paragraph(text) for text in (_headline(result, ranking, set(reasons), against), _intact(result))] + [
+    said = (_headline(result, ranking, set(reasons), against), _orders(result), _intact(result))
+    return [paragraph(text) for text in said if text] + [
         _table(result, without_withheld(ranking, reasons), set(reasons), against),
         bullets(
             "Withheld",
@@ -116,6 +118,14 @@ def _headline(result: Result, ranking: pd.DataFrame, held: set[str], against: se
         apart += f" and {len(alike) - _NAMED} more"
     but = "; but judges and fills contradict each other on it" if names[best] in against else ""
     return f"{_short(names[best])} comes first ({number(float(ranking['score'].iloc[best]))}), {apart}{but}."
+
+
+def _orders(result: Result) -> str:
+    """Say how far the two orders agree, without which a leader means little; empty where they cannot be compared."""
+    if len(result.orders) < 2 or len(result.methods) < _COMPARABLE:
+        return ""
+    rho = result.agreement().spearman_mean
+    return f"The two orders agree by {_number(rho)} on the ranking (mean Spearman: 1 is alike, 0 nothing in common)."
 
 
 def _intact(result: Result) -> str:

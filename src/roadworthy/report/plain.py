@@ -70,6 +70,9 @@ def _winner(found: Findings) -> str:
     named, compared = listed([clean(name) for name in first], _MOST), f"the {number(count)} methods compared"
     if len(first) == 1:
         return f"{named} {one} {compared}."
+    if any(found.against_random(name) in ("open", "below") for name in first):
+        others = listed([clean(name) for name in first[1:]], _MOST)
+        return f"{clean(first[0])} comes first of {compared}, but is not told apart from {others}."
     return f"{named} {several} {compared}; among them the numbers do not decide."
 
 
