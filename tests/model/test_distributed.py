@@ -244,7 +244,7 @@ class TestFailures:
 @pytest.mark.slow
 def test_inside_a_process_group_that_exists(tmp_path: Path) -> None:
     script = f"""
-        import copy, functools, sys, torch
+        import copy, functools, os, torch
         torch.set_num_threads(1)
         from roadworthy.model import Recipe, fit_distributed, save_weights
         torch.distributed.init_process_group("gloo")
@@ -255,7 +255,8 @@ def test_inside_a_process_group_that_exists(tmp_path: Path) -> None:
             recipe=Recipe(epochs=3, learning_rate=0.1, batch_size=8),
         )
         save_weights(model, f"{tmp_path}/rank{{torch.distributed.get_rank()}}.safetensors")
-        torch.distributed.destroy_process_group()
+        torch.distributed.barrier()
+        os._exit(0)  # as fit_distributed advises: gloo's threads may abort an interpreter that ends
     """
     from roadworthy.model import load_weights
 
@@ -263,7 +264,9 @@ def test_inside_a_process_group_that_exists(tmp_path: Path) -> None:
     torch.save(net(), tmp_path / "net.pt")
     torch.save(samples(), tmp_path / "data.pt")
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    subprocess.run([*torchrun, str(tmp_path / "script.py")], check=True, timeout=300, capture_output=True)
+    command = [*torchrun, str(tmp_path / "script.py")]
+    done = subprocess.run(command, check=False, timeout=300, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     one = net()
     fit(one, samples(), recipe=Recipe(epochs=3, learning_rate=0.1, batch_size=8), seed=3)
     for rank in range(2):

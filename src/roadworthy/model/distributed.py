@@ -58,7 +58,9 @@ def fit_distributed(
     Each process reads the whole data: samples are shared out after reading.
 
     If ``torch.distributed`` is initialised already (by ``torchrun`` and ``init_process_group``, on one machine or
-    many), no process is started: call this in each of them, with files that all of them see. A process that ends
+    many), no process is started: call this in each of them, with files that all of them see. On gloo let such a
+    script end with ``torch.distributed.barrier()`` and ``os._exit(0)``: gloo's threads outlive the group, and one
+    that lets go of a tensor while the interpreter ends aborts the process. A process that ends
     before its time ends the training: the others are stopped, and an error says which one it was. The processes end
     with this one, also if it is killed.
 
