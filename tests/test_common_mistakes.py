@@ -480,7 +480,7 @@ def test_08_the_wrong_weights(here: Path, refused, pets: Path) -> None:
     for file, message in {
         "pet.pt": "weights: there is no file 'pet.pt'. Did you mean 'pets.pt'?",
         "folder": "weights: 'folder' is a folder, expected a file; in it lie 'last.pt'",
-        "four.pt": "Likely cause: the file has 4 classes, the model 2; pass classes=4.",
+        "four.pt": "Likely cause: the file has 4 classes, the model 2; pass classes=4 (in Python), or data with a folder for each class",
         "other.pt": "Likely cause: the weights are of another architecture.",
         "whole.pt": "loading those could run code: refused. Where the model is known, save its weights alone: "
         "roadworthy.model.save_weights(model, 'name.safetensors'), or torch.save(model.state_dict(), 'name.pt')",
