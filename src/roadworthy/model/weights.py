@@ -211,7 +211,7 @@ def load_weights(model: torch.nn.Module, path: str | Path) -> dict[str, Any]:
             ...
         roadworthy.errors.ModelError: weights: 'linear.safetensors' does not fit Linear: bias has shape (3,), the \
 model (4,); weight has shape (3, 2), the model (4, 2). Likely cause: the file has 3 classes, the model 4; pass \
-classes=3.
+classes=3 (in Python), or data with a folder for each class that the network was trained on.
     """
     state, about = read_weights(path)
     own = dict(model.state_dict())
