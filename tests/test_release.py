@@ -92,7 +92,8 @@ def wheel(sdist: Path) -> Path:
 @pytest.fixture(scope="module")
 def unpacked(sdist: Path) -> Path:
     with tarfile.open(sdist) as archive:
-        archive.extractall(sdist.parents[1] / "unpacked", filter="data")
+        safe: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # since Python 3.11.4
+        archive.extractall(sdist.parents[1] / "unpacked", **safe)
     return sdist.parents[1] / "unpacked" / f"roadworthy-{roadworthy.__version__}"
 
 
